@@ -63,12 +63,13 @@ def test_a_revision_in_place_of_the_files_needs_to_know_them(desk):
     assert desk.get(f"/workspaces/{key}/files/mine?snapshot={seen}").body == b"mine\n"
 
 
-def test_a_revision_from_git_is_a_commit_and_leaves_the_repository(desk, repository):
-    path, first, second = repository
+def test_a_revision_from_git_moves_the_branch_to_its_commit(desk, repository):
+    path, _, second = repository
     key = desk.create(source={"git": str(path)})["key"]
     desk.post(f"/workspaces/{key}/revisions", {"git": str(path), "ref": "feature"})
     assert b"return b + a" in read(desk, key, "calc.py")
-    assert desk.run(key, "git rev-parse HEAD").decode().strip() == first
+    assert desk.run(key, "git rev-parse HEAD main origin/feature").decode().split() == [second] * 3
+    assert desk.run(key, "git status --porcelain; git config remote.origin.url").decode().split() == [str(path)]
     source = desk.get(f"/workspaces/{key}").json["source"]
     assert (source["ref"], source["sha"], source["revision"]) == ("feature", second, 2)
 

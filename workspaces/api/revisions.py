@@ -44,4 +44,5 @@ async def take_revision(request, key: str, wish: schemas.NewRevision):
 def _asked(request, key, wish):
     workspace = find(request, key, "use_workspace")
     source = {name: value for name, value in wish.source().items() if value is not None}
-    return revisions.ask(workspace, source, by=request.auth.actor, base=wish.base, replace=wish.mode == "replace")
+    how = {"base": wish.base, "replace": wish.mode == "replace", "how": wish.how}
+    return revisions.ask(workspace, source, by=request.auth.actor, **how)

@@ -87,6 +87,7 @@ class NewRevision(Strict):
     upload: str | None = Field(None, max_length=64)
     base: int | None = Field(None, ge=1, le=2**31 - 1)
     mode: Literal["merge", "replace"] = "merge"
+    how: Literal["merge", "rebase", "beside"] | None = None
 
     def source(self) -> dict:
         if isinstance(self.git, Source):

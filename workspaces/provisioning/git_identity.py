@@ -21,11 +21,17 @@ NO_HOST = "handrail.invalid"  # RFC 2606: nobody can receive mail there
 
 def files(workspace, sections: Sequence[str] = ()) -> dict[str, bytes]:
     """Return {path below /etc: content} of git's settings of the system: ours, these lines, then the root's own."""
-    name = _name(workspace)
-    local = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
-    lines = ["[user]", f'\tname = "{name} (Handrail)"', f'\temail = "{local[:60]}@{_host()}"']
+    name, email = identity(workspace)
+    lines = ["[user]", f'\tname = "{name}"', f'\temail = "{email}"']
     lines += ["[core]", f"\texcludesFile = /etc/{IGNORE_FILE}", *sections, "[include]", "\tpath = /etc/gitconfig"]
     return {FILE: ("\n".join(lines) + "\n").encode(), IGNORE_FILE: IGNORED}
+
+
+def identity(workspace) -> tuple[str, str]:
+    """Return the name and address under which programs of the workspace commit by default."""
+    name = _name(workspace)
+    local = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
+    return f"{name} (Handrail)", f"{local[:60]}@{_host()}"
 
 
 def _name(workspace) -> str:

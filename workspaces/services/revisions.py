@@ -17,12 +17,14 @@ def ask(
     by: Actor,
     base: int | None = None,
     replace: bool = False,
+    how: str | None = None,
     keep_notes: bool = False,
     then_resume: bool = False,
 ) -> Operation:
     """Merge a revision into the files, or `replace` them; the operation's outcome lists the conflicts.
 
     `base` is the newest snapshot that the caller has seen: by default that of the last revision.
+    `how`: merge | rebase | beside leaves a conflict in the files as git marks it; without it nothing is taken then.
     `keep_notes`: leave the notes of the workspace in the replaced files, which may be none ({}) then.
     `then_resume`: resume the workspace once the files are in place.
     """
@@ -38,6 +40,7 @@ def ask(
     if not (base or known):
         raise conflict(f"{workspace.key} has no snapshot of its source; give a snapshot as base.")
     args = {"source": source, "replace": replace, "base": find_snapshot(workspace, base or known).number}
+    args |= {"how": how} if how else {}
     args |= {"keep_notes": True} if keep_notes else {}
     args |= {"then_resume": True} if then_resume else {}
     touch(workspace)

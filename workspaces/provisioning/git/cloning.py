@@ -33,15 +33,7 @@ def clone(source: Git, target: Path, *, credential: Credential = NONE, cancel: t
     options = ("--quiet", "--no-checkout", "--template=", "--no-hardlinks")
     with git_in(target, cancel) as git:
         env = environment_for(source, credential)
-        is_partial = source.scheme == "file" and _look_at_folder(git, source.address)
-        try:
-            git(*pin(source), "clone", *options, "--", contacted(source), ".", env=env)
-        except CloneFailed:
-            if is_partial:
-                raise CloneFailed(PARTIAL) from None
-            raise
-        if git("rev-parse", "--is-shallow-repository") == "true":
-            raise CloneFailed(SHALLOW)
+        fetch(git, source, env, *options)
         git("remote", "set-url", "origin", source.address)
         if source.ref in ("", "HEAD"):
             if git(*VERIFY, "HEAD", check=False) == "":
@@ -50,8 +42,21 @@ def clone(source: Git, target: Path, *, credential: Credential = NONE, cancel: t
         elif branch := _branch(git, source.ref):
             git("checkout", "--quiet", "-B", branch, "--track", f"refs/remotes/origin/{branch}")
         else:
-            git("checkout", "--quiet", "--detach", _commit(git, source, env))
+            git("checkout", "--quiet", "--detach", commit_of(git, source, env))
         return git("rev-parse", "HEAD")
+
+
+def fetch(git: Callable[..., str], source: Git, env: dict[str, str], *options: str) -> None:
+    """Run `git clone` into the current folder. CloneFailed for a source whose history is not whole."""
+    is_partial = source.scheme == "file" and _look_at_folder(git, source.address)
+    try:
+        git(*pin(source), "clone", *options, "--", contacted(source), ".", env=env)
+    except CloneFailed:
+        if is_partial:
+            raise CloneFailed(PARTIAL) from None
+        raise
+    if git("rev-parse", "--is-shallow-repository") == "true":
+        raise CloneFailed(SHALLOW)
 
 
 def _look_at_folder(git: Callable[..., str], folder: str) -> bool:
@@ -79,7 +84,7 @@ def _branch(git: Callable[..., str], ref: str) -> str:
     return ""
 
 
-def _commit(git: Callable[..., str], source: Git, env: dict[str, str]) -> str:
+def commit_of(git: Callable[..., str], source: Git, env: dict[str, str]) -> str:
     """Return the commit that the ref names, fetched if no branch or tag leads to it. CloneFailed if there is none."""
     ref = source.ref
     named = (*VERIFY, f"{ref}^{{commit}}")

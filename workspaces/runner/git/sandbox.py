@@ -29,6 +29,7 @@ from workspaces.store.guest.client import RemoteTree
 SECONDS, GUEST_SECONDS = 2.0, 10.0  # an emulated guest is slow
 BUNDLE_SECONDS = 600.0
 ANSWER_BYTES, SAID_BYTES = 4 << 20, 2000
+CHANGE_BYTES = 64 << 20  # of an answer that lists the paths which a merge changes
 HERE = Path(__file__).resolve().parent
 LAUNCH = HERE.parent.parent / "drivers" / "launch.py"
 
@@ -67,6 +68,25 @@ async def ask(workspace: Workspace, tree, question: dict, *, seconds: float = SE
         return {"error": "git gave no answer that makes sense."}
 
 
+async def change(
+    workspace: Workspace, tree: Path, program: str, request: dict, *, seconds: float, source: Path
+) -> dict:
+    """Run a program of this folder that may write the tree, a folder of this host; `source` is /source, read-only.
+
+    Return its answer. Raise NoAnswer if it gives none: the tree may then be half changed.
+    """
+    printed = io.BytesIO()
+    try:
+        asked = await asyncio.to_thread(_asked, workspace, request, seconds)
+        launch = await asyncio.to_thread(_launch, workspace, program, asked, tree, source)
+        _, said = await _talk(launch, seconds, Answer(printed, CHANGE_BYTES))
+        return json.loads(printed.getvalue())
+    except (DriverError, OSError) as error:
+        raise NoAnswer(f"git cannot work here: {error}") from None
+    except ValueError:
+        raise NoAnswer(f"git gave no answer that makes sense: {said}") from None
+
+
 async def bundle(workspace: Workspace, tree, refs: list[str], into: Path, limit: int) -> None:
     """Write a bundle of refs to a file. Raise NoAnswer with what git said.
 
@@ -89,9 +109,13 @@ async def _run(workspace, tree, question: dict, seconds: float, answer: Answer) 
             asked = await asyncio.to_thread(_asked, workspace, question, seconds)
             return await asyncio.to_thread(_run_in_guest, tree, asked, seconds, answer)
         asked = await asyncio.to_thread(_asked, workspace, question, seconds)
-        launch = await asyncio.to_thread(_launch, workspace, asked)
+        launch = await asyncio.to_thread(_launch, workspace, "probe.py", asked, paths.tree_of(workspace))
     except (DriverError, StoreError, OSError) as error:
         raise NoAnswer(f"git cannot be asked here: {error}") from None
+    return await _talk(launch, seconds, answer)
+
+
+async def _talk(launch: dict, seconds: float, answer: Answer) -> tuple[int | None, str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-I", "-S", str(LAUNCH),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -150,11 +174,15 @@ def _last_line(text: str) -> str:
     return next(reversed(text.strip().splitlines()), "")[:300]
 
 
-def _launch(workspace: Workspace, question: dict) -> dict:
-    """Return the request for drivers/launch.py: a sandbox with tree and home read-only, running the query."""
+def _launch(workspace: Workspace, program: str, question: dict, tree: Path, source: Path | None = None) -> dict:
+    """Return the request for drivers/launch.py: a sandbox with tree and home read-only, running the query.
+
+    With a `source` beside it, as /source, the tree can be written.
+    """
     bwrap, (python, prefix) = _programs()
-    tree = paths.tree_of(workspace)
     folders = {"tree": tree}
+    if source is not None:
+        folders["source"] = source
     home = paths.folder_of(workspace.pk) / "home"
     if home.is_dir() and not workspace.source.get("path"):
         folders["home"] = home
@@ -168,16 +196,18 @@ def _launch(workspace: Workspace, question: dict) -> dict:
     arguments = ["--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", *system_binds()]
     arguments += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/home/agent"]
     root = workspace.source.get("path") or "/workspace"
-    arguments += ["--ro-bind", shown["tree"], root]
+    arguments += ["--ro-bind" if source is None else "--bind", shown["tree"], root]
+    if source is not None:
+        arguments += ["--ro-bind", shown["source"], "/source"]
     if "home" in shown:
         arguments += ["--ro-bind", shown["home"], "/home/agent"]
     if prefix is not None:
         arguments += ["--ro-bind", shown["python"], str(prefix)]
     arguments += ["--remount-ro", "/", "--chdir", root, "--"]
-    source = (HERE / "probe.py").read_text()
+    text = (HERE / program).read_text()
     uid = (workspace.uid or os.stat(tree).st_uid or NOBODY) if is_root else os.getuid()
     return {
-        "argv": [binary, *arguments, python, "-I", "-S", "-c", source, json.dumps(question | {"root": root})],
+        "argv": [binary, *arguments, python, "-I", "-S", "-c", text, json.dumps(question | {"root": root})],
         "env": {},
         "cwd": "/",
         "stage": {name: str(path) for name, path in (folders | bwrap.folders).items()} if is_root else {},

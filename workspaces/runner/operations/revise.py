@@ -1,6 +1,7 @@
 """Take the next revision of a workspace's source: merge it into the files or replace them.
 
-A path that both the revision and the workspace changed since the base snapshot is a conflict; then nothing is taken.
+In a git repository git itself merges a revision from git (revise_git.py). Elsewhere a path that both the revision and
+the workspace changed since the base snapshot is a conflict; then nothing is taken.
 """
 
 import shutil
@@ -9,10 +10,11 @@ from dashboard.models import Team
 from workspaces import history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.drivers.base import DriverError
-from workspaces.models import ReasonCode, Workspace
+from workspaces.models import ReasonCode, Snapshot, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.provisioning import uploads
 from workspaces.runner import files, notes, snapshots, source_files
+from workspaces.runner.operations import revise_git
 from workspaces.runner.operations.snapshot import RestoreSnapshot, resume_if_asked
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
@@ -29,20 +31,48 @@ MAX_NOTES = 1 << 20  # bytes of the notes that a clean start keeps
 class Revise(RestoreSnapshot):
     """Merge or replace the files with a new revision; freezes and takes a safety snapshot first, like a restore.
 
-    args: {source, replace: bool, base: snapshot number[, keep_notes: True]}.
+    args: {source, replace: bool, base: snapshot number[, how: "merge" | "rebase" | "beside"][, keep_notes: True]}.
+    Without `how` a revision that conflicts is not taken.
     """
 
     when_cancelled = "Nothing was changed."
     when_store_fails = "The revision was not taken: "
 
     async def perform(self, job):
-        await job.refresh()
-        noted = await job.thread(_noted, job.workspace) if job.args.get("keep_notes") else None
-        job.fetched = await job.thread(_fetch, job.workspace, job.args["source"], job.watch(step="files"), noted)
+        workspace = await job.refresh()
+        source = job.args["source"]
+        if not job.args["replace"] and await job.thread(
+            revise_git.is_for, workspace, source, await job.readable_tree()
+        ):
+            try:
+                job.fetched = await job.thread(revise_git.fetch, workspace, source, job.cancel)
+                return await super().perform(job)
+            finally:
+                await job.thread(revise_git.clean_up, workspace)
+        if job.args.get("how"):
+            raise Refused(f"{workspace.key} has no git repository that a revision of git could be merged into.")
+        noted = await job.thread(_noted, workspace) if job.args.get("keep_notes") else None
+        job.fetched = await job.thread(_fetch, workspace, source, job.watch(step="files"), noted)
         return await super().perform(job)
+
+    async def recover(self, job):
+        """Finish or undo a merge of git's; anything else is done once more, after an interrupted swap of files."""
+        if not job.operation.progress.get("git"):
+            return await super().recover(job)
+        await job.refresh()
+        await job.recover_tree()
+        job.fetched = None
+        try:
+            return await super().perform(job)
+        finally:
+            await job.thread(revise_git.clean_up, job.workspace)
 
     async def _put_back(self, job):
         workspace, replace = job.workspace, job.args["replace"]
+        if job.operation.progress.get("git"):
+            return await revise_git.recover(job, self)
+        if isinstance(job.fetched, dict):
+            return await revise_git.take(job, job.fetched, self)
         source, tree_id = job.fetched
         if workspace.remote and not source.get("git"):
             source = source | {"remote": workspace.remote}
@@ -61,14 +91,7 @@ class Revise(RestoreSnapshot):
         async with job.open_tree() as tree:
             paths = None if replace else told["differ"]
             done = await job.thread(store.restore, tree_id, tree, paths=paths, **how)
-        try:
-            taken = await job.snapshot("revision", f"revision {revision}")
-        except (StoreError, DriverError, OSError) as error:
-            reason = (
-                f"The files of the revision are in place, but a snapshot of them could not be taken: {error}. "
-                f"The files before are in snapshot {safety.number}."
-            )
-            raise Refused(reason, ReasonCode.STORE, safety_snapshot=safety.number, in_place=True) from error
+        taken = await self.snapshot(job, f"revision {revision}", safety)
         return {
             "ok": True,
             "revision": revision,
@@ -77,6 +100,17 @@ class Revise(RestoreSnapshot):
             "safety_snapshot": safety.number,
             **await self.sums(job, safety, taken, done),
         }
+
+    async def snapshot(self, job, label: str, safety) -> Snapshot:
+        """Snapshot the files once the revision is in them."""
+        try:
+            return await job.snapshot("revision", label)
+        except (StoreError, DriverError, OSError) as error:
+            reason = (
+                f"The files of the revision are in place, but a snapshot of them could not be taken: {error}. "
+                f"The files before are in snapshot {safety.number}."
+            )
+            raise Refused(reason, ReasonCode.STORE, safety_snapshot=safety.number, in_place=True) from error
 
     def finish(self, job, outcome):
         if not outcome["ok"]:

@@ -1,0 +1,187 @@
+"""What git does with a revision in a workspace's repository is what `git pull` does in a plain clone of it.
+
+The program of the step runs here as it does in its sandbox, on plain folders.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from workspaces.runner.git import merge_step
+
+CASES = int(os.environ.get("HANDRAIL_TEST_MERGES", "40"))
+NAMES = ("a.txt", "b.txt", "c.dos", "d/e.txt", "d/f.txt", "g/h/i.txt", "über ä.txt", "-dash")
+ATTRIBUTES = "*.dos text eol=crlf\n*.txt text=auto\n*.uni merge=union\n*.drv merge=agent filter=agent\n"
+LINK = "160000"
+
+
+class Sides:
+    """A repository, a plain clone of it that pulls, and one into which a revision is taken."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.pulled, self.taken = folder, folder / "pulled", folder / "taken"
+        self.up, self.mirror = folder / "up", folder / "mirror"
+        self.environment = {
+            "PATH": os.environ["PATH"], "HOME": str(folder / "home"), "LC_ALL": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": ":",
+        }  # fmt: skip
+        (folder / "home").mkdir()
+        (folder / "home/.gitconfig").write_text(
+            "[user]\n\tname = A\n\temail = a@example.org\n[init]\n\tdefaultBranch = trunk\n"
+            '[core]\n\tquotePath = false\n[protocol "file"]\n\tallow = always\n[advice]\n\tdetachedHead = false\n'
+        )
+
+    def git(self, at: Path, *args, check=True) -> str:
+        done = subprocess.run(["git", *args], cwd=at, env=self.environment, capture_output=True)
+        assert not check or done.returncode == 0, (args, done.stdout, done.stderr)
+        return os.fsdecode(done.stdout)
+
+    def begin(self, files: dict[str, str]) -> None:
+        """Make the repository with a first commit, and its clone."""
+        self.git(self.folder, "init", "-q", "up")
+        (self.up / ".gitattributes").write_text(ATTRIBUTES)
+        for name, text in files.items():
+            self.write(self.up, name, text)
+        self.commit(self.up, "base")
+        self.git(self.folder, "clone", "-q", str(self.up), "pulled")
+
+    def write(self, at: Path, name: str, text: str) -> None:
+        path = at / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_bytes(text.encode())
+
+    def commit(self, at: Path, words: str) -> None:
+        self.git(at, "add", "-A")
+        self.git(at, "commit", "-q", "--allow-empty", "-m", words)
+
+    def fork(self) -> None:
+        """Make the side that takes the revision, equal to the one that pulls."""
+        shutil.copytree(self.pulled, self.taken, symlinks=True)
+        for side in (self.pulled, self.taken):
+            self.git(side, "update-index", "-q", "--refresh", check=False)
+
+    def step(self, do: str, **what) -> dict:
+        request = {
+            "do": do, "root": str(self.taken), "source": str(self.mirror), "seconds": 60, "origin": True,
+            "remote": str(self.up), "identity": ["A", "a@example.org"], "scratch": str(self.folder),
+            "home": str(self.folder / "home"), "how": "merge", "rehearse": True, "asked": False,
+        }  # fmt: skip
+        try:
+            return merge_step.STEPS[do](merge_step.Git(request | what), request | what)
+        except merge_step.Failed as error:
+            return {"error": str(error), "paths": error.paths}
+
+    def take(self, how: str = "merge", ref: str = "refs/heads/trunk", **what) -> tuple[dict, dict]:
+        """Return what the two steps of a revision answer."""
+        self.git(self.folder, "clone", "-q", "--bare", str(self.up), "mirror")
+        sha = self.git(self.mirror, "rev-parse", f"{ref}^{{commit}}").strip()
+        self.git(self.mirror, "update-ref", merge_step.COMING, sha)
+        came = self.step("fetch", ref=ref, sha=sha, how=how, **what)
+        if "error" in came:
+            return came, came
+        return came, self.step(how, **{name: came[name] for name in ("coming", "ref", "since")})
+
+    def state(self, at: Path) -> dict:
+        """Return all that `git pull` leaves, but the times of its commits."""
+        log = self.git(at, "log", "--topo-order", "--format=%T %s %b %an", "-n", "30")
+        return {
+            "files": {str(path.relative_to(at)): told(path) for path in sorted(at.rglob("*")) if plain(at, path)},
+            "index": self.git(at, "ls-files", "-s", "-u"),
+            "status": self.git(at, "status", "--porcelain=v2", "--branch").replace(self.head(at), "HEAD"),
+            "refs": self.git(at, "for-each-ref", "--format=%(refname) %(objectname)", "refs/remotes", "refs/tags"),
+            "head": log,
+            "merging": (at / ".git/MERGE_HEAD").exists() and (at / ".git/MERGE_HEAD").read_text(),
+            "message": (at / ".git/MERGE_MSG").exists() and (at / ".git/MERGE_MSG").read_text(),
+            "rebasing": (at / ".git/rebase-merge").exists(),
+        }
+
+    def head(self, at: Path) -> str:
+        return self.git(at, "rev-parse", "HEAD").strip()
+
+
+def plain(at: Path, path: Path) -> bool:
+    return ".git" not in path.relative_to(at).parts and (path.is_symlink() or not path.is_dir())
+
+
+def told(path: Path):
+    return os.readlink(path) if path.is_symlink() else (path.read_bytes(), path.stat().st_mode & 0o111)
+
+
+@pytest.fixture
+def sides(tmp_path):
+    return Sides(tmp_path)
+
+
+def change(sides: Sides, at: Path, chance: random.Random, mark: str) -> None:
+    """Make one random change of the working tree."""
+    found = sorted(str(path.relative_to(at)) for path in at.rglob("*") if plain(at, path) and not path.is_symlink())
+    files = [name for name in found if name != ".gitattributes"]
+    name = chance.choice(files) if files else "a.txt"
+    match chance.randrange(9):
+        case 0 | 1 | 2 if files:
+            lines = (at / name).read_bytes().split(b"\n")
+            place = chance.randrange(len(lines))
+            lines[place : place + 1] = [f"{mark} {chance.randrange(3)}".encode()]
+            (at / name).write_bytes(b"\n".join(lines))
+        case 3 if files:
+            (at / name).unlink()
+        case 4 if files:
+            new = f"{chance.choice(('moved', 'd', 'x/y'))}/{chance.choice('pq')}{Path(name).suffix}"
+            if not any(part.is_symlink() or part.is_file() for part in [at / new, *(at / new).parents][:3]):
+                (at / new).parent.mkdir(parents=True, exist_ok=True)
+                (at / name).rename(at / new)
+        case 5 if files:
+            (at / name).chmod(chance.choice((0o644, 0o755)))
+        case 6:
+            link = at / f"link{chance.randrange(2)}"
+            link.unlink(missing_ok=True)
+            link.symlink_to(chance.choice(("a.txt", "d", mark)))
+        case 7:
+            sha = f"{chance.randrange(1, 4):040x}"
+            sides.git(at, "update-index", "--add", "--cacheinfo", f"{LINK},{sha},sub")
+            (at / "sub").mkdir(exist_ok=True)
+        case _:
+            sides.write(at, f"new{chance.randrange(3)}.dos", f"{mark}\r\nlast\r\n")
+
+
+def history(sides: Sides, at: Path, chance: random.Random, mark: str) -> None:
+    for number in range(chance.randrange(3)):
+        for _ in range(chance.randrange(1, 4)):
+            change(sides, at, chance, mark)
+        sides.git(at, "add", "-A", "--", ":/", ":!sub")
+        sides.git(at, "commit", "-q", "--allow-empty", "-m", f"{mark} {number}")
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_a_revision_leaves_what_git_pull_leaves(sides, seed):
+    chance = random.Random(seed)
+    sides.begin({name: "".join(f"line {n} of {name}\n" for n in range(8)) for name in NAMES})
+    history(sides, sides.up, chance, "up")
+    history(sides, sides.pulled, chance, "here")
+    if chance.random() < 0.2:
+        sides.git(sides.up, "tag", "-am", "one", "v1")
+    for _ in range(chance.choice((0, 0, 1, 2))):
+        change(sides, sides.pulled, chance, "uncommitted")
+    sides.fork()
+    before = sides.state(sides.taken)
+    how = chance.choice(("merge", "merge", "rebase"))
+    sides.git(sides.pulled, "pull", "-q", "--rebase" if how == "rebase" else "--no-rebase", check=False)
+    came, done = sides.take(how)
+    found = sides.state(sides.taken)
+    pulled = sides.state(sides.pulled)
+    if "error" in done:  # the runner then restores what it fetched, too
+        unlike = {"refs": None, "status": None}
+        assert found | unlike == before | unlike
+        found, pulled = found | unlike, pulled | unlike
+    assert found == pulled, (came, done)
+    unmerged = {line.split("\t")[1] for line in sides.git(sides.pulled, "ls-files", "-u").splitlines()}
+    assert {row["path"] for row in done.get("conflicts", ())} == unmerged
+    if how == "merge" and "error" not in done:
+        assert {row["path"].partition("~")[0] for row in came["conflicts"]} == {
+            path.partition("~")[0] for path in unmerged
+        }

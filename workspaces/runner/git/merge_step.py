@@ -1,0 +1,306 @@
+"""Fetch from a repository beside the workspace, and merge or rebase onto it, as `git pull` does.
+
+Run by `python3 -I -S -c` in the sandbox of runner/git/merge.py, with the request as a JSON argument:
+
+{"do": "fetch", "origin", "remote", "ref", "sha", "asked", "how", "rehearse", …} → {"head", "branch", "coming", "ref",
+    "since", "conflicts", "changed"}: `origin/*` and tags follow the source; nothing else changes
+{"do": "merge" | "rebase", "remote", "coming", "ref", "since", …} → {"head", "conflicts"}: HEAD, index and files
+
+"lfs": the source of `provisioning/git/lfs_filter.py` where files of git-lfs have their content. The answer is a JSON
+object, {"error": sentence[, "paths"]} on failure; what that leaves is for the caller to undo. Standard library only.
+"""
+
+import json
+import os
+import re
+import resource
+import shlex
+import subprocess
+import sys
+import time
+
+SOURCE = "/source"
+COMING = "refs/handrail/coming"  # names the commit in the source, also where no branch or tag does
+CONFLICTS, RANGES, PATHS = 1000, 50, 1000
+MEMORY = 4 << 30
+READ = 16 << 20  # bytes of a file that are searched for conflict markers
+GITS = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git")  # never by a PATH that a workspace can change
+GIT = next((path for path in GITS if os.access(path, os.X_OK)), GITS[0])
+# Run no program that the repository or the home configures; do nothing that `git pull` does not do by default.
+SETTINGS = {
+    "commit.gpgSign": "false",
+    "core.alternateRefsCommand": ":",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.quotePath": "false",
+    "fetch.recurseSubmodules": "false",
+    "fetch.writeCommitGraph": "false",
+    "gc.auto": "0",
+    "gpg.program": "/bin/false",
+    "gpg.ssh.program": "/bin/false",
+    "gpg.x509.program": "/bin/false",
+    "maintenance.auto": "false",
+    "merge.autoStash": "false",
+    "merge.verifySignatures": "false",
+    "rebase.autoSquash": "false",
+    "rebase.autoStash": "false",
+    "rebase.backend": "merge",
+    "safe.directory": "*",
+    "submodule.recurse": "false",
+}
+PROGRAMS = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver)$"
+PLAIN_MERGE = f"{GIT} merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B"  # in place of a merge driver
+UPLOAD_PACK = f"env HOME=/nonexistent GIT_CONFIG_GLOBAL=/dev/null {GIT} upload-pack"
+MARKER = re.compile(rb"^(?:(<{7,})|(>{7,}))(?: |\r?$)", re.MULTILINE)
+
+
+class Failed(Exception):
+    def __init__(self, reason, paths=()):
+        super().__init__(reason)
+        self.paths = list(paths)
+
+
+class Git:
+    def __init__(self, request):
+        self.folder, self.until = request["root"], time.monotonic() + request["seconds"]
+        scratch = request.get("scratch", "/tmp")
+        with open(f"{scratch}/gitignore", "w") as ignored, open(f"{scratch}/gitconfig", "w") as system:
+            ignored.write(request.get("ignored", ""))
+            name, email = request["identity"]
+            system.write(f'[user]\n\tname = "{name}"\n\temail = "{email}"\n')
+            system.write(f'[core]\n\texcludesFile = {scratch}/gitignore\n[safe]\n\tdirectory = "*"\n')
+        self.env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": request.get("home", "/home/agent"),
+            "LANG": "C.UTF-8",
+            "GIT_ALLOW_PROTOCOL": "file",
+            "GIT_CONFIG_SYSTEM": f"{scratch}/gitconfig",
+            "GIT_EDITOR": ":",
+            "GIT_GRAFT_FILE": "/dev/null",
+            "GIT_NO_LAZY_FETCH": "1",  # a partial clone would fetch what it lacks, by a program of its choice
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_REFLOG_ACTION": "pull",
+            "GIT_SEQUENCE_EDITOR": ":",
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+        self._set(SETTINGS)
+        configured = self.line("config", "--null", "--name-only", "--get-regexp", PROGRAMS).split("\0")
+        settings = SETTINGS | {name: _instead(name) for name in configured if name}
+        if lfs := request.get("lfs"):  # its files have their content, of which git sees the pointers
+            program = [sys.executable, "-I", "-S", "-c", lfs]
+            settings |= {f"filter.lfs.{verb}": shlex.join([*program, verb]) for verb in ("clean", "smudge")}
+            settings |= {"filter.lfs.process": "", "filter.lfs.required": "false"}
+        self._set(settings)
+
+    def _set(self, settings):
+        self.env["GIT_CONFIG_COUNT"] = str(len(settings))
+        for number, (name, value) in enumerate(settings.items()):
+            self.env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+
+    def run(self, *args):
+        """Run git to its end; return (exit status, output, what it said)."""
+        left = self.until - time.monotonic()
+        try:
+            done = subprocess.run(
+                [GIT, *args],
+                cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=max(left, 0.01),
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise Failed("git did not end in time.") from None
+        except FileNotFoundError:
+            raise Failed("git is not installed on this host.") from None
+        return done.returncode, os.fsdecode(done.stdout), done.stderr.decode("utf-8", "replace")
+
+    def __call__(self, *args):
+        status, printed, said = self.run(*args)
+        if status:
+            raise Failed(f"git says: {gist(said)}")
+        return printed
+
+    def line(self, *args):
+        """Return the output stripped; "" if git fails."""
+        status, printed, _ = self.run(*args)
+        return "" if status else printed.strip()
+
+    def names(self, *args):
+        return [name for name in self(*args).split("\0") if name]
+
+    def has(self, *names):
+        """Return whether the git directory has one of these."""
+        return any(os.path.exists(os.path.join(self.folder, self.line("rev-parse", "--git-path", n))) for n in names)
+
+
+def _instead(name):
+    """Return what a setting that names a program is set to: a filter to none, a merge driver to git's own merge."""
+    if name.startswith("merge."):
+        return PLAIN_MERGE
+    return "false" if name.endswith(".required") else ""
+
+
+def gist(said):
+    """Return the sentence of git's that says why, without hints."""
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("hint:")]
+    told = [line for line in lines if line.startswith(("fatal:", "error:", "CONFLICT"))]
+    return (told or lines[-1:] or ["nothing"])[0].removeprefix("fatal: ").removeprefix("error: ")[:300]
+
+
+def fetch(git, request):
+    head = git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    branch = git.line("symbolic-ref", "--quiet", "HEAD").removeprefix("refs/heads/")
+    ref, coming = chosen(git, request, branch)
+    since = ""
+    if request["how"] == "rebase" and ref.startswith("refs/heads/") and request["origin"]:
+        since = git.line("merge-base", "--fork-point", f"refs/remotes/origin/{ref.removeprefix('refs/heads/')}", "HEAD")
+    specs = git.line("config", "--get-all", "remote.origin.fetch").splitlines() if request["origin"] else []
+    prune = any(git.line("config", "--type=bool", name) == "true" for name in ("fetch.prune", "remote.origin.prune"))
+    options = [
+        "--quiet",
+        "--no-write-fetch-head",
+        "--no-recurse-submodules",
+        "--update-shallow",
+    ]
+    options += ["--prune"] if specs and prune else []
+    git("fetch", *options, f"--upload-pack={UPLOAD_PACK}", request.get("source", SOURCE), *specs, COMING)
+    told = {"head": head, "branch": branch, "coming": coming, "ref": ref, "since": since}
+    return told | (rehearsed(git, head, coming) if request["rehearse"] else {"conflicts": [], "changed": []})
+
+
+def chosen(git, request, branch):
+    """Return (ref, commit) of what is merged: what was asked for, else the upstream of the branch as the source has it.
+
+    Without either it is the source's own HEAD.
+    """
+    if not request["asked"] and request["origin"] and git.line("config", f"branch.{branch}.remote") == "origin":
+        ref = git.line("config", f"branch.{branch}.merge")
+        at = ("--git-dir", request.get("source", SOURCE), "rev-parse", "--verify", "--quiet", "--end-of-options")
+        if ref and (sha := git.line(*at, f"{ref}^{{commit}}")):
+            return ref, sha
+    return request["ref"], request["sha"]
+
+
+def rehearsed(git, head, coming):
+    """Return {conflicts, changed}: what a merge would leave unmerged, and which paths it would change."""
+    if not head:
+        return {"conflicts": [], "changed": git.names("ls-tree", "-r", "-z", "--name-only", "--full-tree", coming)}
+    status, printed, said = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, coming)
+    if status not in (0, 1):
+        raise Failed(f"git says: {gist(said)}")
+    tree, *paths = [part.strip("\n") for part in printed.split("\0") if part.strip("\n")]
+    changed = git.names("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, tree)
+    conflicts = [told_of(path, blob(git, tree, path)) for path in dict.fromkeys(paths)][:CONFLICTS] if status else []
+    return {"conflicts": conflicts, "changed": changed}
+
+
+def blob(git, tree, path):
+    status, printed, _ = git.run("cat-file", "blob", f"{tree}:{path}")
+    return b"" if status else os.fsencode(printed)[:READ]
+
+
+def told_of(path, content):
+    """Return {path, lines} of a conflict; `lines` are the [first, last] of each part that git marked in the file."""
+    lines, first = [], 0
+    for found in MARKER.finditer(content):
+        number = content.count(b"\n", 0, found.start()) + 1
+        if found[1]:
+            first = number
+        elif first:
+            lines.append([first, number])
+            first = 0
+        if len(lines) == RANGES:
+            break
+    return {"path": path, "lines": lines}
+
+
+def merge(git, request):
+    """Merge what was fetched, as `git pull --no-rebase` does."""
+    if git.has("MERGE_HEAD"):
+        raise Failed("A merge is not concluded yet (MERGE_HEAD exists). Commit it, or run `git merge --abort`, first.")
+    write_fetch_head(git, request)
+    options = ("--quiet", "--no-edit", "--no-stat", "--ff", "--no-squash", "--commit", "--no-gpg-sign")
+    status, _, said = git.run("merge", *options, "FETCH_HEAD")
+    conflicts = unmerged(git) if status and git.has("MERGE_HEAD") else []
+    if status and not conflicts:
+        raise Failed(f"git says: {gist(said)}", overwritten(git, said))
+    return {"head": git.line("rev-parse", "HEAD"), "conflicts": conflicts}
+
+
+def rebase(git, request):
+    """Put the commits of HEAD that the source lacks onto what was fetched, as `git pull --rebase` does."""
+    stopped, coming = ("rebase-merge", "rebase-apply"), request["coming"]
+    if git.has(*stopped):
+        raise Failed("A rebase is not concluded yet. Run `git rebase --continue` or `git rebase --abort` first.")
+    head = git.line("rev-parse", "--verify", "--quiet", "HEAD")
+    git.run("update-index", "-q", "--refresh")
+    quiet = ("-z", "--name-only", "--ignore-submodules")
+    if dirty := head and git.names("diff-index", *quiet, "HEAD"):
+        raise Failed("There are uncommitted changes, on which git does not rebase. Commit them first.", dirty[:PATHS])
+    if not head or git.line("merge-base", head, coming) == head:
+        return merge(git, request)
+    write_fetch_head(git, request)
+    since = request["since"]
+    if not since or not git.run("merge-base", "--is-ancestor", since, coming)[0]:
+        since = coming
+    status, _, said = git.run("rebase", "--quiet", "--no-stat", "--onto", coming, since)
+    conflicts = unmerged(git) if status and git.has(*stopped) else []
+    if status and not conflicts:
+        raise Failed(f"git says: {gist(said)}", overwritten(git, said))
+    return {"head": git.line("rev-parse", "HEAD"), "conflicts": conflicts}
+
+
+def write_fetch_head(git, request):
+    """Write FETCH_HEAD as a fetch from the remote would, from which git makes the message of the merge."""
+    url = git.line("config", "remote.origin.url") if request["origin"] else ""
+    url = re.sub(r"//[^/@]*@", "//", url or request["remote"]).rstrip("/")
+    url = url.removesuffix(".git") if len(url) > 5 else url
+    kinds = {"refs/heads/": "branch ", "refs/tags/": "tag "}
+    ref = request["ref"]
+    found = next((prefix for prefix in kinds if ref.startswith(prefix)), "")
+    note = f"{kinds.get(found, '')}'{ref.removeprefix(found) or request['coming']}' of {url}"
+    path = os.path.join(git.folder, git.line("rev-parse", "--git-path", "FETCH_HEAD"))
+    with open(path, "w", errors="surrogateescape") as file:
+        file.write(f"{request['coming']}\t\t{note}\n")
+
+
+def unmerged(git):
+    """Return {path, lines} of each path that git left unmerged."""
+    rows = git.names("ls-files", "-u", "-z", "--full-name", ":/")
+    paths = dict.fromkeys(row.split("\t", 1)[1] for row in rows)
+    return [told_of(path, read(git, path)) for path in paths][:CONFLICTS]
+
+
+def read(git, path):
+    at = os.path.join(git.folder, path)
+    if os.path.islink(at) or not os.path.isfile(at):
+        return b""
+    with open(at, "rb") as file:
+        return file.read(READ)
+
+
+def overwritten(git, said):
+    """Return the paths that git names as being in its way; all staged ones, if it is those."""
+    named = [line[1:] for line in said.splitlines() if line.startswith("\t")]
+    if not named and "local changes" in said:
+        named = git.names("diff-index", "-z", "--name-only", "--cached", "HEAD")
+    return named[:PATHS]
+
+
+STEPS = {"fetch": fetch, "merge": merge, "rebase": rebase}
+
+
+def main():
+    request = json.loads(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    try:
+        if not os.path.isdir(os.path.join(request["root"], ".git")):
+            raise Failed("The repository is not in the workspace's own folder; Handrail does not merge into it.")
+        git = Git(request)
+        git("rev-parse", "--git-dir")
+        answer = STEPS[request["do"]](git, request)
+    except Failed as error:
+        answer = {"error": str(error), "paths": error.paths}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Take a revision into a workspace's git repository: git fetches and merges, or rebases, as `git pull` does.
+
+The source is fetched beside the workspace first, with Handrail's own git; git/merge.py has the steps in its repository.
+Whatever goes wrong, the safety snapshot is restored: the files are as before the revision, or as git leaves them.
+"""
+
+import shutil
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from dashboard.failpoints import failpoint
+from workspaces import history, needs_approval
+from workspaces import paths as workspace_paths
+from workspaces.guarded import needs_a_person
+from workspaces.models import ReasonCode
+from workspaces.needs_approval import HOOK_FILES
+from workspaces.provisioning.git import addresses, mirroring
+from workspaces.runner import snapshots
+from workspaces.runner.git.merge import BESIDE, MERGE, CannotMerge, Conflict, Fetched, Merging
+from workspaces.runner.operations.snapshot import snapshot_made_since
+from workspaces.runner.refusals import Refused
+from workspaces.runner.run_spec import uid_of
+from workspaces.store import Cancelled, LocalTree
+from workspaces.store.diff import MODE, reviewed
+from workspaces.team_credentials import credential_of
+
+CONFLICTS_NAMED = 1000
+PERSONS = "It would change secret or protected files. A person has to take this revision."
+
+
+def is_for(workspace, source: dict, tree) -> bool:
+    """Return whether git merges the revision: both it and the workspace's files come from a git repository."""
+    if not source.get("git") or not workspace.remote:
+        return False
+    with tree.files() as files:
+        try:
+            files.stat(b".git")
+        except OSError:
+            return False
+    return True
+
+
+def fetch(workspace, source: dict, cancel) -> dict:
+    """Clone the source beside the workspace; return the source with its commit and what `take` needs."""
+    folder = _mirror_of(workspace)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o755)
+    found = addresses.check_git(source["git"], source.get("ref", ""))
+    credential = credential_of(workspace.team, found)
+    coming = mirroring.mirror(found, folder, credential=credential, cancel=cancel)
+    own = addresses.check_git(workspace.remote).address == found.address
+    return {"source": source, "coming": coming, "remote": found.address, "is_origin": own}
+
+
+def clean_up(workspace) -> None:
+    for folder in (_mirror_of(workspace), _copy_of(workspace)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _mirror_of(workspace) -> Path:
+    return workspace_paths.folder_of(workspace.pk) / "revision"
+
+
+def _copy_of(workspace) -> Path:
+    return workspace_paths.folder_of(workspace.pk) / "merging"
+
+
+async def take(job, fetched: dict, kind) -> dict:
+    """Merge what was fetched; return the outcome. On any failure the files are as before."""
+    revision = job.workspace.source.get("revision", 1) + 1
+    safety = await job.snapshot("safety", f"before revision {revision}", **job.watch())
+    await job.progress(step="merge", safety_snapshot=safety.number, git=True)
+    failpoint("revise.saved")
+    try:
+        told = await _merged(job, fetched, safety)
+        await job.progress(step="snapshot", taken=told)
+    except BaseException:
+        await _restore(job, safety)
+        raise
+    failpoint("revise.merged")
+    return await _finished(job, safety, told, kind)
+
+
+async def recover(job, kind) -> dict:
+    """After a runner crash: finish a revision that is in the files whole, else restore what was there before it."""
+    progress = job.operation.progress
+    safety = await job.thread(history.find_snapshot, job.workspace, progress["safety_snapshot"])
+    if told := progress.get("taken"):
+        return await _finished(job, safety, told, kind)
+    await job.snapshot("safety", "as the runner left it when it stopped", unless_same=True)
+    await _restore(job, safety)
+    reason = f"The runner stopped while git merged. The files are as they were before, in snapshot {safety.number}."
+    raise Refused(reason, ReasonCode.RUNNER_STOPPED, safety_snapshot=safety.number)
+
+
+async def _merged(job, fetched: dict, safety) -> dict:
+    """Let git fetch and merge in the tree; return what it did. Raise Refused before a file of the tree is changed."""
+    how, by = job.args.get("how"), job.by
+    remote, is_origin = fetched["remote"], fetched["is_origin"]
+    rehearse = how is None or by.type == "agent"
+    try:
+        async with _place(job, safety) as folder:
+            where = job.workspace, folder, _mirror_of(job.workspace), remote
+            steps = await job.thread(Merging, *where, is_origin=is_origin)
+            asked = bool(fetched["source"].get("ref"))
+            came = await steps.fetch(fetched["coming"], asked=asked, how=how or MERGE, rehearse=rehearse)
+            failpoint("revise.fetched")
+            if job.cancel.is_set():
+                raise Cancelled("cancelled before git merged")
+            conflicts, head = [], came.head
+            if how != BESIDE:
+                _check(job, came, safety, how)
+                head, conflicts = await steps.merge(came, how or MERGE)
+    except CannotMerge as error:
+        raise _refused(str(error), safety, [Conflict(path, []) for path in error.paths]) from None
+    return {
+        "source": _kept(job.workspace.source) | fetched["source"] | {"sha": came.coming},
+        "merged": how != BESIDE and not conflicts,
+        "conflicts": named(conflicts),
+        "sha": head,
+    }
+
+
+def _kept(source: dict) -> dict:
+    """Return what the source says of its submodules and the like, whose files a merge leaves as they are."""
+    return {name: source[name] for name in addresses.TOLD if name in source}
+
+
+def _check(job, came: Fetched, safety, how: str | None) -> None:
+    """Raise Refused for a conflict that nobody asked to be left in the files, and for what needs a person."""
+    if came.conflicts and how is None:
+        words = "1 path was" if len(came.conflicts) == 1 else f"{len(came.conflicts):,} paths were"
+        raise _refused(f"{words} changed here and in the revision; nothing was taken.", safety, came.conflicts)
+    if job.by.type != "agent":
+        return
+    guarded = needs_approval.is_unapproved(job.by) and any(map(needs_a_person, came.changed))
+    if guarded or any(path in HOOK_FILES for path in came.changed):
+        raise Refused(PERSONS, safety_snapshot=safety.number)
+
+
+def _refused(reason: str, safety, conflicts: list[Conflict]) -> Refused:
+    if not conflicts:
+        return Refused(f"{reason.rstrip('.')}. Nothing was taken.", safety_snapshot=safety.number)
+    told = {"conflicts": named(conflicts), "safety_snapshot": safety.number}
+    return Refused(reason, ReasonCode.CONFLICTS, **told)
+
+
+def named(conflicts: list[Conflict]) -> list[dict]:
+    return [history.named("path", found.path) | {"lines": found.lines} for found in conflicts[:CONFLICTS_NAMED]]
+
+
+@asynccontextmanager
+async def _place(job, safety):
+    """Yield the folder of this host in which git works: the tree itself, or a copy of one that is in a guest.
+
+    What changed in the copy is then put into the guest, all of it or nothing.
+    """
+    async with job.open_tree() as tree:
+        if isinstance(tree, LocalTree):
+            yield tree.path
+            return
+        copy, store = _copy_of(job.workspace), await job.thread(snapshots.store_of, job.workspace)
+        await job.thread(_make_copy, store, safety.tree_hex, copy, snapshots.journal_of(job.workspace))
+        yield copy
+        await job.thread(_put_in, job, store, safety.tree_hex, tree, copy)
+
+
+def _make_copy(store, tree_id: str, folder: Path, journal: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o755)
+    store.restore(tree_id, LocalTree(folder), journal=journal.with_name("journal-of-copy"))
+
+
+def _put_in(job, store, before: str, tree, copy: Path) -> None:
+    after = store.snapshot(LocalTree(copy)).tree
+    differ = set()
+    for change in reviewed(store.diff(before, after)):
+        if change.kind != MODE or change.old.mode != change.new.mode:  # else its owner alone is another
+            differ |= {change.path, change.old_path or change.path}
+    owner = job.driver.file_owner(uid_of(job.workspace).get("uid"))
+    journal = snapshots.journal_of(job.workspace)
+    store.restore(after, tree, journal=journal, paths=sorted(differ), owner=owner)
+
+
+async def _restore(job, safety) -> None:
+    """Make the files those of the safety snapshot."""
+    store = await job.thread(snapshots.store_of, job.workspace)
+    async with job.open_tree() as tree:
+        await job.thread(tree.recover, snapshots.journal_of(job.workspace))
+        await job.thread(store.restore, safety.tree_hex, tree, journal=snapshots.journal_of(job.workspace))
+
+
+async def _finished(job, safety, told: dict, kind) -> dict:
+    """Snapshot the merged files; return the outcome."""
+    revision = job.workspace.source.get("revision", 1) + 1
+    label = f"revision {revision}"
+    taken = await job.thread(snapshot_made_since, job, "revision", label) or await kind.snapshot(job, label, safety)
+    failpoint("revise.taken")
+    source = told["source"] | {"revision": revision, "snapshot": taken.number}
+    return told | {
+        "ok": True,
+        "revision": revision,
+        "source": source,
+        "snapshot": taken.number,
+        "safety_snapshot": safety.number,
+        **await kind.sums(job, safety, taken, None),
+    }
