@@ -120,7 +120,7 @@ def _shown(path: str, root: str) -> str:
 def _questions(place: Place, tool: str, arguments: dict, commands: list):
     """Yield (state, question for git) for each push: its commits, and uncommitted changes if it commits first."""
     if tool in pushes.OWN_TOOLS:
-        yield COMMIT, export.question_of(arguments.get("branch", "")) | {"left": False}
+        yield COMMIT, export.question_of(place.workspace, arguments.get("branch", "")) | {"left": False}
         return
     commits = any("commit" in (after(step["words"], ("git",)) or ("", []))[1] for step in commands)
     for step in commands:

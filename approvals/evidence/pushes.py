@@ -73,21 +73,21 @@ def patches_of(place, steps: list[dict], at: int) -> list[tuple[str, str, bool]]
 
 def patches_out(place, arguments: dict) -> list[tuple[str, str, bool]]:
     """Return [(branch, patch, whether it is cut)] for Handrail's own push."""
-    return _patches(place.ask("git-push", _question_out(arguments) | {"patch": True}))
+    return _patches(place.ask("git-push", _question_out(place, arguments) | {"patch": True}))
 
 
 def _patches(answer: dict) -> list[tuple[str, str, bool]]:
     return [(sent["to"], sent["patch"], sent["cut"]) for sent in answer.get("sends", ()) if "patch" in sent]
 
 
-def _question_out(arguments: dict) -> dict:
-    return export.question_of(arguments.get("branch", ""))
+def _question_out(place, arguments: dict) -> dict:
+    return export.question_of(place.workspace, arguments.get("branch", ""))
 
 
 def push_out(place, arguments: dict, text: str) -> Finding:
     """Return the evidence for Handrail's own push, from the workspace's repository to the URL it was cloned from."""
     finding = Finding(1, text, [])
-    answer = place.ask("git-push", _question_out(arguments))
+    answer = place.ask("git-push", _question_out(place, arguments))
     if "error" not in answer:
         # Handrail pushes to the workspace's source, whatever remotes its repository has by now.
         answer |= {"known": True, "remote": "the source", "addresses": [place.workspace.remote or "none"]}

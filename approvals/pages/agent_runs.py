@@ -19,7 +19,7 @@ from dashboard.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed
 from dashboard.problems import Problem
 from workspaces import checks, code_hosts
 from workspaces.models import Environment, Prices
-from workspaces.pages.export import must_be_shown
+from workspaces.pages.push import must_be_shown
 from workspaces.services import export
 
 MAX_SAID = 12  # of the newest messages, on the page of a run

@@ -25,7 +25,7 @@ def test_an_empty_one_is_ready_with_a_first_snapshot(desk):
 def test_a_local_repository_at_a_branch(desk, repository):
     path, _, second = repository
     made = desk.create(source={"git": str(path), "ref": "feature"})
-    assert made["source"] == {"git": str(path), "ref": "feature", "sha": second}
+    assert made["source"] == {"git": str(path), "ref": "feature", "sha": second, "default_branch": "main"}
     assert desk.run(made["key"], "git rev-parse HEAD; git branch --show-current").split() == [
         second.encode(),
         b"feature",

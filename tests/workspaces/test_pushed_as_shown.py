@@ -71,11 +71,19 @@ def _fields(page: str, branch: str) -> dict:
 
 
 def _push(visitor, key, branch, *, meanwhile=lambda: None) -> str:
-    """Open the Export page, let something happen, then press Push; the page that follows."""
+    """Open the Export page, let something happen, then press Push; the page once the push is over."""
     address = f"/w/main/{key}/export/"
     fields = _fields(visitor.get(address), branch)
     meanwhile()
-    return visitor.post(f"/w/main/{key}/push/", fields)
+    return _pressed(visitor, key, fields)
+
+
+def _pressed(visitor, key, fields) -> str:
+    """Press Push and look at the page that follows until the push is over."""
+    page = visitor.post(f"/w/main/{key}/push/", fields)
+    if again := re.search(r'hx-get="(/w/main/[^"]+operation=[^"]+)"', page):
+        return until(lambda: 'id="pushing"' not in visitor.get(again[1]) and visitor.text)
+    return page
 
 
 def test_what_the_page_shows_is_pushed(key, desk, visitor, repository):
@@ -92,7 +100,7 @@ def test_a_commit_that_comes_after_the_page_is_not_pushed(key, desk, visitor, re
     assert f"HEAD is {later[0][:12]} now, and {shown[:12]} was shown. Nothing was pushed." in page
     assert _git(repository[0], "branch", "--list", "agent/late") == ""
     # The page that says so shows the commit that came, so that a second press is an informed one.
-    assert f"Pushed {later[0][:12]}" in visitor.post(f"/w/main/{key}/push/", _fields(page, "agent/late"))
+    assert f"Pushed {later[0][:12]}" in _pressed(visitor, key, _fields(page, "agent/late"))
 
 
 def test_a_form_without_a_commit_pushes_nothing(key, desk, visitor, repository):
@@ -137,7 +145,7 @@ def test_commits_hidden_behind_a_forged_record_of_the_remote_are_not_pushed(key,
         _commit(desk, key, line)
     desk.run(key, "/usr/bin/git update-ref refs/remotes/origin/main HEAD~1")
     page = _push(visitor, key, "agent/forged")
-    assert "1 commit that the repository is not known to have" in page
+    assert "1 commit that is not there yet" in page
     assert "It would send 3 commits, and 1 commit were shown. Nothing was pushed." in page
     assert _git(repository[0], "branch", "--list", "agent/forged") == ""
 
@@ -156,12 +164,12 @@ def test_an_approval_of_a_push_holds_for_the_list_on_its_card(key, desk, lead, r
     told = _approved(desk, lead, key, "agent/listed")
     assert (told["status"], _git(repository[0], "rev-list", "--count", "main..agent/listed")) == ("succeeded", "3")
     _commit(desk, key, "# four")
-    forge = "/usr/bin/git update-ref refs/remotes/origin/main HEAD~1"
-    told = _approved(desk, lead, key, "agent/after", meanwhile=lambda: desk.run(key, forge))
+    forge = "/usr/bin/git update-ref refs/remotes/origin/main"  # what was pushed before is remembered without it
+    told = _approved(desk, lead, key, "agent/after", meanwhile=lambda: desk.run(key, f"{forge} HEAD"))
     assert (told["status"], _git(repository[0], "branch", "--list", "agent/after")) == ("pending", "")
     assert "the commits and files for agent/after changed since it was approved" in " ".join(told["reasons"])
     _commit(desk, key, "# five")
-    desk.run(key, forge)
+    desk.run(key, f"{forge} HEAD~1")
     told = _approved(desk, lead, key, "agent/before")
     assert (told["status"], _git(repository[0], "branch", "--list", "agent/before")) == ("failed", "")
 

@@ -283,6 +283,7 @@ def _fork_of(workspace, snapshot, under: Environment) -> dict:
 
 def _came_from(workspace, number: int, snapshot_id) -> dict:
     remote = {"git": workspace.remote} if workspace.remote else {}
+    remote |= {"default_branch": workspace.default_branch} if workspace.default_branch else {}
     kept = {"workspace": workspace.key, "snapshot": number, "id": str(snapshot_id)} | remote
     if (origin := eligibility.origin_of(workspace.source)) is not None:
         kept["origin"] = origin

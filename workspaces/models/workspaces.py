@@ -71,7 +71,7 @@ class Workspace(models.Model):
     reason = models.TextField(blank=True)  # why it is in this state, as a message
     reason_code = models.CharField(max_length=16, choices=StateCode, blank=True)
     labels = models.JSONField(default=dict, blank=True)  # {k: v}; queried through WorkspaceLabel
-    # {"git", "ref", "sha", "submodules"} (provisioning/git/submodules.py) or {"upload"} or {} or {"path"}.
+    # {"git", "ref", "sha", "default_branch", "submodules"} (git/submodules.py), {"upload"}, {"path"} or {}.
     source = models.JSONField(default=dict, blank=True)
     # Owner of its files when the runner is root; two workspaces never share a uid.
     uid = models.PositiveIntegerField(unique=True, null=True, blank=True)
@@ -141,6 +141,12 @@ class Workspace(models.Model):
         """
         source = self.source
         return source.get("git") or source.get("remote") or (source.get("fork") or {}).get("git") or ""
+
+    @property
+    def default_branch(self) -> str:
+        """The default branch of `remote` as it was when it was cloned; "" if that is not known."""
+        source = self.source
+        return source.get("default_branch") or (source.get("fork") or {}).get("default_branch") or ""
 
     @property
     def ticket_link(self) -> str:

@@ -1,4 +1,4 @@
-"""Pages that revert one file or hunk, fork a workspace, or export it: downloads, bundle, push, pull request."""
+"""Pages that revert one file or hunk, fork a workspace, or download its commits as a bundle."""
 
 from functools import partial
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_POST
 
 from dashboard.pages import (
     READ_OR_WRITE,
@@ -23,14 +23,14 @@ from dashboard.pages import (
     signed_in,
     take_form,
 )
-from dashboard.problems import Problem, conflict, invalid
+from dashboard.problems import Problem, invalid
 from workspaces import history, lifecycle, operations
 from workspaces.comparisons import find_point
-from workspaces.models import Operation, State
-from workspaces.pages.forms import BranchForm, ForkForm, PullRequestForm, with_visible
+from workspaces.models import Operation
+from workspaces.pages.forms import ForkForm
 from workspaces.pages.header import load_header
 from workspaces.provisioning import isolation
-from workspaces.services import environments, export, left_out, pull_requests, revert
+from workspaces.services import environments, export, revert
 
 
 @signed_in
@@ -198,112 +198,9 @@ def bundle(request, team, key):
     return download(request, pieces, f"{key}.bundle")
 
 
-@signed_in
-@require_POST
-def push(request, team, key):
-    """Push HEAD to a branch of the source repository."""
-    head = load_header(request, team, key, "workspace-changes")
-    must(request.caller, "use_workspace", head.workspace.team_id)
-
-    def pushed(fields):
-        shown = asked(request, "sha", "seen")
-        export.check_push(head.workspace, fields["branch"])
-        must_be_shown(shown)
-        operation = export.push(head.workspace, fields["branch"], by=request.caller.actor, **shown)
-        return _ended(operation, gettext("Still pushing; see the timeline."))
-
-    return take_form(
-        request,
-        _push_form(head.workspace, request.POST),
-        pushed,
-        shown=lambda form: _page(request, head, push_form=form),
-        then=reverse("workspace-export", args=[team, key]),
-        at="branch",
-        say=lambda operation: operation.outcome["reason"],
-    )
-
-
-def must_be_shown(shown: dict):
-    """Problem 409 for a form without the commit that the page showed."""
-    if not all(shown.values()):
-        raise conflict(gettext("The page didn't show what would be pushed. Nothing was pushed. Look at it again."))
-
-
-def _push_form(workspace, data=None) -> BranchForm:
-    return BranchForm(data, label=with_visible(gettext("Push to a branch of %(git)s"), git=workspace.remote))
-
-
 def _ended(operation: Operation, still: str) -> Operation:
     """Return the operation once it has ended well. Problem 422 with what went wrong, or `still`."""
     operation = operations.wait(operation, 120)
     if not operations.is_over(operation) or not operation.outcome["ok"]:
         raise invalid((operation.outcome or {}).get("reason") or still)
     return operation
-
-
-@signed_in
-@require_safe
-def page(request, team, key):
-    """Show the ways out: downloads, a push with what it leaves out, a pull request."""
-    return _page(request, load_header(request, team, key, "workspace-changes"))
-
-
-def _page(request, head, *, push_form: BranchForm | None = None, pull_form: PullRequestForm | None = None):
-    """Render the page, with the form that was refused in the place of an empty one."""
-    workspace = head.workspace
-    may_use = request.caller.can("use_workspace", workspace.team_id)
-    context = {"nav": "workspaces", "head": head, "may_use": may_use, "is_up": workspace.state == State.READY}
-    context["pull_requests"] = pull_requests.of(workspace)[:50]
-    if may_use and context["is_up"] and workspace.remote:
-        told = export.would_push(workspace)
-        context |= {"cannot_tell": told.get("error"), "leaves": left_out.sentences(told.get("left", {}))}
-        sends = next(iter(told.get("sends") or ()), {})
-        context |= {"sends": sends, "seen": "", "more": 0}
-        if "sha" in sends:
-            listed = len(sends["commits"]) + len(sends["files"]["first"])
-            context |= {"seen": export.seen_of(sends), "more": sends["count"] + sends["files"]["count"] - listed}
-        context |= _pull_request(workspace)
-        context["push_form"] = push_form or _push_form(workspace)
-        context["pull_form"] = pull_form or PullRequestForm(auto_id="pull-%s", initial=context.get("description"))
-    elif refused := push_form or pull_form:
-        messages.error(request, next(iter(refused.errors.values()))[0])  # the form isn't shown
-    return render(request, "workspaces/export.html", context)
-
-
-def _pull_request(workspace) -> dict:
-    """Return {repository, description} for the form; {} where there is no code host."""
-    try:
-        repository = pull_requests.repository_of(workspace)
-    except Problem:
-        return {}
-    return {
-        "repository": repository,
-        "has_token": pull_requests.has_token(workspace),
-        "secret_name": getattr(pull_requests.secret_for(workspace.team_id, repository), "name", ""),
-        "description": pull_requests.describe(workspace),
-    }
-
-
-@signed_in
-@require_POST
-def open_pull_request(request, team, key):
-    """Push HEAD to a branch and open a pull request at the code host."""
-    head = load_header(request, team, key, "workspace-changes")
-    must(request.caller, "use_workspace", head.workspace.team_id)
-
-    def opened(fields):
-        shown = asked(request, "sha", "seen")
-        wanted = pull_requests.prepare(head.workspace, fields | shown)
-        must_be_shown(shown)
-        operation = pull_requests.submit(head.workspace, wanted, by=request.caller.actor)
-        return _ended(operation, gettext("Still at it; see the timeline."))
-
-    return take_form(
-        request,
-        PullRequestForm(request.POST, auto_id="pull-%s"),
-        opened,
-        shown=lambda form: _page(request, head, pull_form=form),
-        then=reverse("workspace-export", args=[team, key]),
-        at="branch",
-        say=lambda operation: operation.outcome["reason"],
-    )

@@ -200,11 +200,10 @@ class HostForm(forms.Form):
 class BranchForm(forms.Form):
     """The branch of a push."""
 
-    branch = forms.CharField(max_length=200, widget=_as_code())
+    branch = forms.CharField(label=gettext_lazy("To the branch"), max_length=200, widget=_as_code())
 
-    def __init__(self, data=None, *, label: str):
-        super().__init__(data, auto_id="push-%s")
-        self.fields["branch"].label = label
+    def __init__(self, data=None, *, initial: dict | None = None):
+        super().__init__(data, auto_id="push-%s", initial=initial)
 
 
 class PullRequestForm(forms.Form):

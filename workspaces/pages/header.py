@@ -419,6 +419,12 @@ class Head:
         }.get(self.workspace.state, [])
 
     @property
+    def may_push(self) -> bool:
+        """Whether a person can look at what a push would send to the repository that it came from."""
+        is_up = self.workspace.state in (State.READY, State.PAUSED) and not self.workspace.trashed_at
+        return bool(self.workspace.remote) and is_up and self.may_use
+
+    @property
     def may_return(self) -> bool:
         """Whether a person can choose with which files it resumes."""
         asleep = self.workspace.state in (State.PAUSED, State.STOPPED)

@@ -11,6 +11,7 @@ from workspaces import place
 from workspaces.lifecycle import permission_to_cancel
 from workspaces.models import Operation, StateCode
 from workspaces.operations import WAITING_KINDS, WAITS
+from workspaces.services import pushed
 
 OPERATION_LABELS = {
     "create": gettext_lazy("Creating"),
@@ -36,6 +37,9 @@ OPERATION_LABELS = {
     "keep_installed": gettext_lazy("Keeping what was installed"),
     "trash": gettext_lazy("Moving to the trash"),
     "forget": gettext_lazy("Deleting data past its retention"),
+    "push": gettext_lazy("Pushing"),
+    "pull_request": gettext_lazy("Opening a pull request"),
+    "bundle": gettext_lazy("Creating a git bundle"),
 }
 STEP_LABELS = {
     "files": gettext_lazy("fetching the files"),
@@ -46,6 +50,10 @@ STEP_LABELS = {
     "checkpoint": gettext_lazy("putting disks and memory in place"),
     "archive": gettext_lazy("packing the files"),
     "verify": gettext_lazy("reading the snapshot back"),
+    "bundle": gettext_lazy("packing the commits"),
+    "look": gettext_lazy("asking the repository for its branches"),
+    "push": gettext_lazy("sending the commits"),
+    "pull_request": gettext_lazy("asking the code host"),
 }
 
 
@@ -102,6 +110,15 @@ class OperationView:
         """The permission needed to cancel it; empty if it is over, already cancelled or cannot be cancelled."""
         asked = self.row.cancelled_at is not None or self.is_over
         return "" if asked else permission_to_cancel(self.row)
+
+    @property
+    def pushes(self) -> str:
+        """What a push or a pull request pushes where, for its progress; "" for another operation."""
+        if self.kind not in pushed.KINDS:
+            return ""
+        args = self.row.args
+        names = {"sha": args.get("sha", "")[:10] or "HEAD", "branch": args.get("branch", "")}
+        return gettext("Pushing %(sha)s to %(branch)s") % names
 
     @cached_property
     def paths(self) -> list[str]:

@@ -34,7 +34,7 @@ from workspaces.pages.manifests import shown
 from workspaces.pages.operation_view import OperationView
 from workspaces.pages.pictures.screenshots import PictureForm
 from workspaces.pages.timeline import timeline_of
-from workspaces.services import agent_bindings, archives, retention, store_maintenance
+from workspaces.services import agent_bindings, archives, export, retention, store_maintenance
 from workspaces.services.retention import holds
 from workspaces.services.screenshots import keeping as screenshots
 from workspaces.store.file_reader import LEFT_OUT
@@ -372,6 +372,7 @@ def operation(request, team, key, pk):
     operation = get_object_or_404(Operation, pk=pk, workspace=head.workspace)
     seen = OperationView(operation)
     context = {"nav": "workspaces", "head": head, "operation": seen, "may_stop": head.may_stop(seen)}
+    context |= {"may_use": head.may_use, "other_branch": export.another_branch(operation)}
     return render(request, "workspaces/operation.html", context | _not_undone(operation))
 
 

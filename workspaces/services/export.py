@@ -2,14 +2,18 @@
 
 import hashlib
 import json
+import re
+from contextlib import suppress
 
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict
-from workspaces import lifecycle, needs_approval, operations, runner_client
-from workspaces.models import Operation
+from workspaces import code_hosts, lifecycle, needs_approval, operations, runner_client
+from workspaces.models import Operation, Workspace
 from workspaces.provisioning.git import names
+from workspaces.services import pushed
 
 GIT_SECONDS = 20
+HOST_SECONDS = 10  # for the source to name its default branch
 
 
 def bundle(workspace, *, by: Actor) -> Operation:
@@ -26,7 +30,8 @@ def push(workspace, branch: str, *, by: Actor, sha: str = "", seen: str = "") ->
     check_push(workspace, branch)
     needs_approval.require(workspace, "push", {"branch": branch}, by=by, always=True)
     lifecycle.resume_for_use(workspace, by=by)
-    return operations.submit("push", workspace=workspace, by=by, args={"branch": branch, "sha": sha, "seen": seen})
+    args = {"branch": branch, "sha": sha, "seen": seen, "remote": workspace.remote}
+    return operations.submit("push", workspace=workspace, by=by, args=args)
 
 
 def check_push(workspace, branch: str, *, field: str = "branch"):
@@ -36,18 +41,20 @@ def check_push(workspace, branch: str, *, field: str = "branch"):
     names.check_branch(branch, field=field)
 
 
-def question_of(*branches: str) -> dict:
+def question_of(workspace, *branches: str) -> dict:
     """Return the question for git about a push of HEAD to branches, and about what it leaves out.
 
     HEAD stands for the branch that is checked out; every other one goes by its full name, as no branch is called HEAD.
+    `known`: commits that the source has from earlier pushes, which the repository's own record of it does not show.
     """
     refspecs = [f"HEAD:{branch if branch == 'HEAD' else names.HEADS + branch}" for branch in branches]
-    return {"folder": "", "remote": "origin", "refspecs": refspecs, "left": True, "own": True}
+    asked = {"folder": "", "remote": "origin", "refspecs": refspecs, "left": True, "own": True}
+    return asked | ({"known": known} if (known := pushed.known(workspace)) else {})
 
 
 def would_push(workspace, branch: str = "HEAD") -> dict:
     """Return git's answer about a push (runner/git/probe.py push); {"error": sentence} where git can't be asked."""
-    question = json.dumps(question_of(branch)).encode()
+    question = json.dumps(question_of(workspace, branch)).encode()
     try:
         return runner_client.ask("POST", f"/workspaces/{workspace.pk}/git-push", body=question, timeout=GIT_SECONDS)
     except Problem as problem:
@@ -58,3 +65,46 @@ def seen_of(sent: dict) -> str:
     """Return a digest of what a push sends (one of `sends`, runner/git/probe.py), as it is shown to a person."""
     told = {name: sent[name] for name in ("sha", "base", "count", "commits", "files")}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+# Branches -------------------------------------------------------------------------------------------------------------
+
+
+def proposed_branch(workspace, current: str, *, is_there: bool) -> str:
+    """Return a name for the branch of a push: the branch that HEAD is on, unless that is the source's default one.
+
+    `is_there`: whether the repository knows of that branch at the source, which stands in for an unknown default.
+    """
+    default = workspace.default_branch
+    is_own = not code_hosts.same_branch(current, default) if default else not is_there
+    return current if current and is_own else own_branch(workspace)
+
+
+def own_branch(workspace) -> str:
+    """Return a name for a branch that is made from the workspace's key, which git takes."""
+    name = re.sub(r"(\.lock|\.)+$", "", re.sub(r"\.{2,}", ".", workspace.key))
+    return f"handrail/{name}"
+
+
+def another_branch(operation: Operation) -> str:
+    """Return a name for another branch than the one that a push or pull request was for."""
+    own = own_branch(operation.workspace)
+    return f"{own}-2" if operation.args.get("branch") == own else own
+
+
+def find_default_branch(workspace) -> str:
+    """Return the source's default branch as it was when it was cloned, else as it is now; "" without an answer."""
+    if not workspace.default_branch and workspace.remote:
+        with suppress(Problem):
+            named = runner_client.ask("GET", f"/workspaces/{workspace.pk}/default-branches", timeout=HOST_SECONDS)
+            _keep_default_branch(workspace, next(iter(named["names"]), ""))
+    return workspace.default_branch
+
+
+def _keep_default_branch(workspace, name: str):
+    """Keep the name with the workspace's source, beside the address that it is of."""
+    with Team.objects.turn(workspace.team_id):
+        row = Workspace.objects.locked().get(pk=workspace.pk)
+        if name and row.remote == workspace.remote:
+            workspace.source = row.source | {"default_branch": name}
+            Workspace.objects.filter(pk=row.pk).update(source=workspace.source)

@@ -58,7 +58,7 @@ def submit(workspace, args: dict, *, by: Actor) -> Operation:
     asked = {name: value for name, value in args.items() if name not in ("sha", "seen")}
     needs_approval.require(workspace, KIND, asked, by=by, always=True)
     lifecycle.resume_for_use(workspace, by=by)
-    return operations.submit(KIND, workspace=workspace, by=by, args=args)
+    return operations.submit(KIND, workspace=workspace, by=by, args=args | {"remote": workspace.remote})
 
 
 def _default_branches(workspace) -> list[str]:
@@ -154,9 +154,12 @@ def of(workspace):
 # The description ------------------------------------------------------------------------------------------------------
 
 
-def describe(workspace, branch: str = "HEAD") -> dict:
-    """Return {title, body} in Markdown: commits, files, commands with their ends, checks, and what people allowed."""
-    told = export.would_push(workspace, branch)
+def describe(workspace, branch: str = "HEAD", *, told: dict | None = None) -> dict:
+    """Return {title, body} in Markdown: commits, files, commands with their ends, checks, and what people allowed.
+
+    `told`: what `export.would_push` answered, where it was asked already.
+    """
+    told = told or export.would_push(workspace, branch)
     sent = next(iter(told.get("sends") or ()), {})
     commits, files = sent.get("commits") or [], sent.get("files") or {"count": 0, "first": []}
     title = _printable(commits[0]["subject"]) if commits else f"Changes of {workspace.key}"

@@ -17,7 +17,7 @@ from workspaces.egress.names import BadName, host_name
 CLONE_SECONDS = 600
 _LOOK_SECONDS = 0.2  # interval between checks for a cancellation
 PORTS = {"https": 443, "http": 80, "git": 9418, "ssh": 22}
-TOLD = ("sha", "submodules", "lfs")  # what a clone adds to the source that was asked for
+TOLD = ("sha", "default_branch", "submodules", "lfs")  # what a clone adds to the source that was asked for
 _SCP = re.compile(r"^([A-Za-z0-9._-]+@)?([A-Za-z0-9.-]+):(?!//)(.+)$")
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z]+)://(?P<user>[^/?#@]*@)?(?P<host>\[[^\]/@]*\]|[^\[\]/?#@:]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/.*)"

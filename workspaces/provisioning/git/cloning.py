@@ -105,3 +105,10 @@ def commit_of(git: Callable[..., str], source: Git, env: dict[str, str]) -> str:
 def _is_other_ref(ref: str) -> bool:
     """Return whether it is the full name of a ref that a clone does not have, such as refs/pull/7/head."""
     return ref.startswith("refs/") and not ref.startswith(names.TAGS) and names.is_branch(ref)
+
+
+def default_branch(clone: Path) -> str:
+    """Return the branch that the source's HEAD named when it was cloned; "" if it named none."""
+    with git_in(clone) as git:
+        named = git("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD", check=False)
+    return named.removeprefix("origin/")

@@ -37,9 +37,9 @@ def clone(
 
     `credential_of` returns what the team has for the host of a source. A submodule gets the credential of its source's
     origin if it has the source's owner too, so that a foreign repository brings none of the team's private ones.
-    Return the source with `sha`, and, if it has submodules, `submodules`: a list of {path, url, sha, reason}, in which
-    a reason says why one is not filled; with `pulling`, if it has files of git-lfs, `lfs` (lfs.Pulling.told). Raise
-    Problem or CloneFailed for the source alone.
+    Return the source with `sha`, with `default_branch` if it names one, and, if it has submodules, `submodules`: a
+    list of {path, url, sha, reason}, in which a reason says why one is not filled; with `pulling`, if it has files of
+    git-lfs, `lfs` (lfs.Pulling.told). Raise Problem or CloneFailed for the source alone.
     """
     source = addresses.check_git(wish["git"], wish.get("ref", ""))
     credential = credential_of(source)
@@ -47,6 +47,8 @@ def clone(
     made = {name: wish[name] for name in ("git", "ref") if name in wish} | {"sha": sha}
     if not sha:
         return made
+    if default := cloning.default_branch(folder):
+        made["default_branch"] = default
     if pulling is not None:
         pulling.of(source, folder)
     if told := _Filling(source, credential, cancel, left=left, pulling=pulling).run(folder):

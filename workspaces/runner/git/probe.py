@@ -1,7 +1,8 @@
 """Query git about a repository from inside a sandbox. Run by `python3 -c` with the query as a JSON argument.
 
 {"what": "push", "folder", "remote", "refspecs", "steps", "patch", "left", "seconds", "root"} → {"remote", "sends", …};
-    with `left` also {"left"}: what a push of HEAD leaves out
+    with `left` also {"left"}: what a push of HEAD leaves out; `known`: commits that the remote is known to have, beyond
+    what the repository's own record of it shows
 {"what": "bundle", "folder", "refs", …} → not JSON but a git bundle of these refs; on failure exit status 1 with the
     sentence on standard error
 {"what": "clean", "folder", "flags", "paths", …} → {"paths": […]}
@@ -166,7 +167,7 @@ def push(git, question):
         "branch": branch,
         "outside": outside,
         "made": commits_made,
-        "sends": [send(git, remote if known else None, spec, question.get("patch")) for spec in refspecs[:REFS]],
+        "sends": [send(git, remote if known else None, spec, question) for spec in refspecs[:REFS]],
         "more": max(0, len(refspecs) - REFS),
     }
 
@@ -324,10 +325,11 @@ def default_refspecs(git, remote, branch):
     return [branch] if branch else []
 
 
-def send(git, remote, spec, patch=False):
+def send(git, remote, spec, question):
     """Return what one refspec would push, or {"to", "forced", "says"} if that is not known.
 
-    {"to", "forced", "sha", "tracked", "count", "lost", "base", "commits", "files"}, with `patch` also {"patch", "cut"}.
+    {"to", "forced", "sha", "tracked", "count", "lost", "base", "commits", "files"}, with `patch` in the question also
+    {"patch", "cut"}.
     """
     forced, spec = spec.startswith("+"), spec.removeprefix("+")
     source, _, target = spec.partition(":")
@@ -345,20 +347,31 @@ def send(git, remote, spec, patch=False):
         return told | {"says": f"{source} names no commit that can be read here"}
     there = git.line("rev-parse", "--verify", "--quiet", f"refs/remotes/{remote}/{target}") if remote else ""
     known = [there] if there else [f"--remotes={remote}"] if remote else ["--remotes"]
-    new = ["--not", *known]
+    pushed = beyond(git, question.get("known", ()), known)
+    new = ["--not", *known, *pushed]
     told |= {"sha": sha, "tracked": bool(there), "count": int(git("rev-list", "--count", sha, *new))}
     told["lost"] = int(git("rev-list", "--count", there, f"^{sha}")) if there else 0
-    told["base"] = base = base_of(git, sha, there, new)
+    told["base"] = base = base_of(git, sha, [there, *pushed] if there else [], new)
     told |= {"commits": commits(git, sha, new), "files": files(git, base, sha)}
-    if patch:
+    if question.get("patch"):
         printed = git("diff", "--no-ext-diff", "--no-textconv", "--no-color", base, sha)
         told |= {"patch": printed[:PATCH_BYTES], "cut": len(printed) > PATCH_BYTES}
     return told
 
 
+def beyond(git, pushed, known):
+    """Return those of the pushed commits that are here, and that what is `known` does not have."""
+    printed = git(
+        "cat-file", "--batch-check=%(objectname) %(objecttype)", feed="".join(f"{sha}\n" for sha in pushed).encode()
+    )
+    here = [line.split()[0] for line in printed.splitlines() if line.endswith(" commit")]
+    new = set(git("rev-list", *here, "--not", *known).split()) if here else ()
+    return [sha for sha in here if sha in new]
+
+
 def base_of(git, sha, there, new):
     """Return the diff base: the last commit of this history that the remote is known to have, or the empty tree."""
-    base = git.line("merge-base", there, sha) if there else ""
+    base = git.line("merge-base", sha, *there) if there else ""
     if not base:
         first = git("rev-list", "--topo-order", sha, *new).split()[-1:]
         base = git.line("rev-parse", "--verify", "--quiet", f"{first[0]}^") if first else sha

@@ -95,7 +95,8 @@ async def push(job: Job, *, again: bool = False) -> str:
 
 async def _shown(job: Job) -> dict:
     """Ask git in the workspace again what a push would send; Refused unless it is what was shown."""
-    question = export.question_of("HEAD", job.args["branch"]) | {"what": "push", "left": False}
+    asked = await job.thread(export.question_of, job.workspace, "HEAD", job.args["branch"])
+    question = asked | {"what": "push", "left": False}
     told = await sandbox.ask(job.workspace, await job.readable_tree(), question, seconds=LOOK_SECONDS)
     if "error" in told:
         raise Refused(f"{told['error']} Nothing was pushed.")
@@ -112,7 +113,8 @@ def _check(expected: str, told: dict | None, repository: Path, sha: str, tips: l
     if expected and sha != expected:
         raise _moved(expected, sha)
     if told is not None and (differs := shown.check(repository, sha, tips, told)):
-        raise Refused(f"What this would push is not what was shown. {differs} Nothing was pushed.")
+        # What was pushed before may not be there any more, so it is not counted on at the next look.
+        raise Refused(f"What this would push is not what was shown. {differs} Nothing was pushed.", forgets=True)
 
 
 def _moved(expected: str, now: str) -> Refused:

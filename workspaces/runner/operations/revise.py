@@ -75,7 +75,7 @@ class Revise(RestoreSnapshot):
             return await revise_git.take(job, job.fetched, self)
         source, tree_id = job.fetched
         if workspace.remote and not source.get("git"):
-            source = source | {"remote": workspace.remote}
+            source = source | {"remote": workspace.remote, "default_branch": workspace.default_branch}
         revision = workspace.source.get("revision", 1) + 1
         base = await job.thread(history.find_snapshot, workspace, job.args["base"])
         safety = await job.snapshot("safety", f"before revision {revision}", **job.watch())

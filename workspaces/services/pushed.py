@@ -1,0 +1,52 @@
+"""What was pushed from a workspace to which branch, as its settled pushes and pull requests tell."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from workspaces.models import Operation, Phase
+
+KINDS = ("push", "pull_request")
+MOST_READ = 100  # operations, the newest
+MOST_KNOWN = 20  # commits that git is told
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The newest push of a workspace to a branch of its source; `label` is who asked for it."""
+
+    branch: str
+    sha: str
+    at: datetime
+    label: str
+
+
+def of(workspace) -> list[Pushed]:
+    """Return the newest push to each branch of the workspace's present source, the newest first.
+
+    A later push that found the source without these commits has ended their memory (`forgets` in its outcome).
+    """
+    rows = Operation.objects.filter(workspace=workspace, kind__in=KINDS, phase=Phase.SETTLED)
+    found: dict[str, Pushed] = {}
+    for row in rows.order_by("-settled_at").only("args", "outcome", "by", "settled_at")[:MOST_READ]:
+        if row.outcome.get("forgets"):
+            break
+        arrived = _arrived(row)
+        if arrived and row.args.get("remote") == workspace.remote:
+            branch, sha = arrived
+            found.setdefault(branch, Pushed(branch, sha, row.settled_at, row.by.get("label", "")))
+    return list(found.values())
+
+
+def _arrived(row: Operation) -> tuple[str, str] | None:
+    """Return the branch and the commit that arrived there, also if what came after the push failed."""
+    if told := row.outcome.get("pushed"):
+        return told["branch"], told["sha"]
+    return (row.args["branch"], row.outcome["sha"]) if row.outcome.get("sha") else None
+
+
+def known(workspace) -> list[str]:
+    """Return the commits that the source got from this workspace, or from the one that it is a fork of."""
+    found = of(workspace)
+    if workspace.forked_from_id and workspace.forked_from.remote == workspace.remote:
+        found += of(workspace.forked_from)
+    return list(dict.fromkeys(each.sha for each in found))[:MOST_KNOWN]
