@@ -27,7 +27,7 @@ def of(workspace) -> list[Pushed]:
     """
     rows = Operation.objects.filter(workspace=workspace, kind__in=KINDS, phase=Phase.SETTLED)
     found: dict[str, Pushed] = {}
-    for row in rows.order_by("-settled_at").only("args", "outcome", "by", "settled_at")[:MOST_READ]:
+    for row in rows.order_by("-settled_at", "-created_at").only("args", "outcome", "by", "settled_at")[:MOST_READ]:
         if row.outcome.get("forgets"):
             break
         arrived = _arrived(row)
