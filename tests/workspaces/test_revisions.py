@@ -9,6 +9,8 @@ import tarfile
 import pytest
 
 from tests.support import CHECKOUT
+from tests.support.desk import Desk
+from tests.support.waiting import until
 from tests.workspaces.test_upload import tar_of
 from workspaces.management.commands.push import pack
 
@@ -29,25 +31,72 @@ def names(desk, key) -> list[str]:
     return [entry["name"] for entry in desk.get(f"/workspaces/{key}/files/").json["entries"]]
 
 
+TEXT = b"".join(b"line %d\n" % number for number in range(1, 13))
+
+
+def settled(desk, key, operation) -> dict:
+    """Return the outcome of an operation."""
+    return until(lambda: desk.get(f"/workspaces/{key}/operations/{operation}").json["outcome"])
+
+
 def test_a_revision_is_merged_with_what_the_agent_did(desk):
-    key = made_of(desk, ("a", b"a1\n"), ("b", b"b1\n"), ("old", b"old\n"))
-    desk.run(key, "echo mine > mine; echo b2 > b")
-    coming = upload(desk, ("a", b"a2\n"), ("b", b"b1\n"), ("new", b"new\n"))
+    first = [("a", b"a1\n"), ("b", b"b1\n"), ("gone", b"gone\n"), ("old", b"old name\n"), ("text", TEXT)]
+    key = made_of(desk, *first)
+    desk.run(key, "echo mine > mine; echo b2 > b; sed -i 's/line 2$/agent/' text; echo edited >> old")
+    text = TEXT.replace(b"line 11\n", b"upstream\n")
+    second = [("a", b"a2\n"), ("b", b"b1\n"), ("new", b"new\n"), ("name", b"old name\n"), ("text", text)]
+    coming = upload(desk, *second)
     assert desk.post("/workspaces", {"key": key, "source": {"upload": coming}}, 409).json["differs"].keys() == {
         "source"
     }
-    refused = desk.post(f"/workspaces/{key}/revisions", {"upload": coming}, 409).json
-    assert [conflict["path"] for conflict in refused["conflicts"]] == ["b"]
-    assert (read(desk, key, "a"), names(desk, key)) == (b"a1\n", ["a", "b", "mine", "old"])
-    coming = upload(desk, ("a", b"a2\n"), ("b", b"b2\n"), ("new", b"new\n"))
     taken = desk.post(f"/workspaces/{key}/revisions", {"upload": coming}).json
     assert (taken["revision"], taken["state"]) == (2, "settled")
-    assert names(desk, key) == ["a", "b", "mine", "new", "old"]
+    assert names(desk, key) == ["a", "b", "mine", "name", "new", "text"]
     assert [read(desk, key, name) for name in ("a", "b", "mine", "new")] == [b"a2\n", b"b2\n", b"mine\n", b"new\n"]
-    assert desk.run(key, "stat -c %u new") == b"1000\n"
+    assert read(desk, key, "name") == b"old name\nedited\n"
+    assert read(desk, key, "text") == text.replace(b"line 2\n", b"agent\n")
+    assert desk.run(key, "stat -c %u new name text | uniq") == b"1000\n"
     saved = desk.get(f"/workspaces/{key}/files/a?snapshot={taken['safety_snapshot']}").body
     assert saved == b"a1\n"
     assert desk.post("/workspaces", {"key": key, "source": {"upload": coming}}, 200).json["key"] == key
+    third = upload(desk, *second[:3], ("text", text))
+    desk.post(f"/workspaces/{key}/revisions", {"upload": third, "base": taken["safety_snapshot"]}, 409)
+    assert names(desk, key) == ["a", "b", "mine", "name", "new", "text"]
+    desk.run(key, "printf 'old name\\n' > name")
+    desk.post(f"/workspaces/{key}/revisions", {"upload": third})
+    assert names(desk, key) == ["a", "b", "mine", "new", "text"]
+    assert (read(desk, key, "b"), read(desk, key, "mine")) == (b"b2\n", b"mine\n")
+
+
+def test_a_conflict_is_refused_with_its_lines_and_left_in_the_files_if_asked_for(desk):
+    key = made_of(desk, ("a", TEXT), ("b", b"b1\n"))
+    desk.run(key, "sed -i 's/line 3$/agent/' a")
+    coming = upload(desk, ("a", TEXT.replace(b"line 3\n", b"upstream\n")), ("b", b"b2\n"))
+    refused = desk.post(f"/workspaces/{key}/revisions", {"upload": coming}, 409).json
+    assert refused["detail"] == "1 path was changed here and in the revision; nothing was taken."
+    assert [(each["path"], each["lines"]) for each in refused["conflicts"]] == [("a", [[3, 7]])]
+    assert read(desk, key, "b") == b"b1\n"
+    for how in ("rebase", "beside"):
+        desk.post(f"/workspaces/{key}/revisions", {"upload": coming, "how": how}, 422)
+    asked = desk.post(f"/workspaces/{key}/revisions", {"upload": coming, "how": "merge"}, 202).json
+    outcome = settled(desk, key, asked["operation"])
+    assert (outcome["ok"], outcome["merged"], outcome["revision"]) == (True, False, 2)
+    assert [(each["path"], each["lines"]) for each in outcome["conflicts"]] == [("a", [[3, 7]])]
+    lines = read(desk, key, "a").splitlines()
+    assert lines[2:7] == [b"<<<<<<< here", b"agent", b"=======", b"upstream", b">>>>>>> revision 2"]
+    assert read(desk, key, "b") == b"b2\n"
+    assert b"agent" in desk.get(f"/workspaces/{key}/files/a?snapshot={outcome['safety_snapshot']}").body
+
+
+def test_what_setup_made_is_no_part_of_the_source(desk, product):
+    environment = f"set-up-{os.getpid()}"
+    manager = Desk(product, product.person_token("manager-of-revisions", "admin"))
+    manager.post("/environments", {"name": environment, "driver": "sandbox", "setup": "echo built > built; rm b"})
+    wish = {"environment": environment, "source": {"upload": upload(desk, ("a", b"1\n"), ("b", b"b\n"))}}
+    key = desk.create(**wish)["key"]
+    assert "tree" not in desk.get(f"/workspaces/{key}").json["source"]
+    desk.post(f"/workspaces/{key}/revisions", {"upload": upload(desk, ("a2", b"1\n"), ("b", b"b\n"))})
+    assert names(desk, key) == ["a2", "built"]
 
 
 def test_a_revision_in_place_of_the_files_needs_to_know_them(desk):

@@ -17,7 +17,7 @@ def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: l
         "isolation": isolation.of(workspace),
         "environment": environment.name,
         "environment_version": environment.version,
-        "source": {name: value for name, value in workspace.source.items() if name != "fork"},
+        "source": {name: value for name, value in workspace.source.items() if name not in ("fork", "tree")},
         "state": workspace.state,
         "reason": away or workspace.reason,
         "hook_problem": workspace.hook_problem,

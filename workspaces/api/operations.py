@@ -33,7 +33,10 @@ def get_operation(request, key: str, operation_id: str):
     response={202: schemas.OperationOut | schemas.AskedOut} | PROBLEMS,
 )
 def stop_operation(request, key: str, operation_id: str):
-    """Cancel a snapshot, a restore, an archive, or the clone or import of a new workspace. It leaves nothing behind."""
+    """Cancel a snapshot, a restore, a revision, an archive, or the clone or import of a new workspace.
+
+    It leaves nothing behind.
+    """
     workspace = find(request, key)
     operation = _operation(workspace, operation_id)
     lifecycle.require_permission(request.auth, lifecycle.permission_to_cancel(operation) or "use_workspace", workspace)

@@ -22,10 +22,12 @@ WAIT_SECONDS = 120
 async def take_revision(request, key: str, wish: schemas.NewRevision):
     """Merge the next revision of its source into a workspace, or replace its files; a snapshot is taken first.
 
-    409 lists the `conflicts`: paths that the revision changes and that were also changed here since `base`.
+    409 lists the `conflicts`: paths that both changed to different results, with the lines. With `how` conflicts are
+    left in the files as git marks them; the answer is 202, and the operation's outcome has `merged` and `conflicts`.
     """
     operation = await sync_to_async(_asked)(request, key, wish)
-    operation = await operations.wait_async(operation, WAIT_SECONDS)
+    if wish.how is None:
+        operation = await operations.wait_async(operation, WAIT_SECONDS)
     outcome = operation.outcome or {}
     if operations.is_over(operation) and not outcome["ok"]:
         if "conflicts" in outcome:
@@ -38,7 +40,7 @@ async def take_revision(request, key: str, wish: schemas.NewRevision):
         "state": operation.phase,
         "safety_snapshot": operation.progress.get("safety_snapshot"),
     }
-    return Status(201 if outcome else 202, told | known)
+    return Status(201 if outcome and wish.how is None else 202, told | known)
 
 
 def _asked(request, key, wish):

@@ -87,7 +87,9 @@ class NewRevision(Strict):
     upload: str | None = Field(None, max_length=64)
     base: int | None = Field(None, ge=1, le=2**31 - 1)
     mode: Literal["merge", "replace"] = "merge"
-    how: Literal["merge", "rebase", "beside"] | None = None
+    how: Literal["merge", "rebase", "beside"] | None = Field(
+        None, description="how commits are taken; conflicts are left in the files, and the answer comes at once"
+    )
 
     def source(self) -> dict:
         if isinstance(self.git, Source):

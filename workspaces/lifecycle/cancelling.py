@@ -9,6 +9,7 @@ from workspaces.models import Operation
 CANCEL_PERMISSIONS = {
     "snapshot": "use_workspace",
     "restore": "restore",
+    "revise": "use_workspace",
     "archive": "use_workspace",
 }
 
@@ -25,7 +26,7 @@ def permission_to_cancel(operation: Operation) -> str:
 
 
 def cancel_operation(workspace, operation: Operation, *, by: Actor):
-    """Cancel a long operation. A restore can be cancelled until it changes the first entry."""
+    """Cancel a long operation. A restore or a revision can be cancelled until it changes the first entry."""
     if not permission_to_cancel(operation):
         raise conflict("This can't be cancelled any more.")
     wish = {"operation": str(operation.pk), "kind": operation.kind}

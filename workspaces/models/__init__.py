@@ -11,7 +11,7 @@ from workspaces.models.measures import Cap, CapMeasure, EgressDay, Prices
 from workspaces.models.network import Allowance, Contact
 from workspaces.models.notes import Lesson, LessonState, NoteVersion
 from workspaces.models.of_team import OfTeamQuerySet
-from workspaces.models.operations import Operation, Phase, ReasonCode
+from workspaces.models.operations import Operation, Phase, ReasonCode, RevisionHow
 from workspaces.models.previews import Preview
 from workspaces.models.programs import Command, Terminal
 from workspaces.models.purges import PurgeReceipt
@@ -75,6 +75,7 @@ __all__ = [
     "Rehearsal",
     "RehearsalStatus",
     "RetentionRule",
+    "RevisionHow",
     "Run",
     "Runner",
     "SavedView",

@@ -4,6 +4,7 @@ import uuid
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy
 
 from dashboard.models import Team
 from dashboard.row_locks import LockingQuerySet
@@ -42,6 +43,14 @@ class ReasonCode(models.TextChoices):
     RUNNER_STOPPED = "runner_stopped"
     RUNNER_ERROR = "runner_error"
     RESTORED = "restored"  # the database was restored to a time before it
+
+
+class RevisionHow(models.TextChoices):
+    """How the commits of a revision are taken; the labels are shown."""
+
+    MERGE = "merge", gettext_lazy("Merge it into the work here")
+    REBASE = "rebase", gettext_lazy("Rebase the work here onto it")
+    BESIDE = "beside", gettext_lazy("Only bring its commits along")
 
 
 class OperationQuerySet(LockingQuerySet):

@@ -2,11 +2,11 @@
 
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor
-from dashboard.problems import Problem, conflict
+from dashboard.problems import Problem, conflict, invalid
 from workspaces import lifecycle, operations
 from workspaces.activity import touch
 from workspaces.history import find_snapshot
-from workspaces.models import Operation, State
+from workspaces.models import Operation, RevisionHow, State
 from workspaces.provisioning.git import addresses
 
 
@@ -31,6 +31,8 @@ def ask(
     source = lifecycle.check_source(workspace.team, source)
     if not source and not keep_notes:
         raise conflict("Give {git, ref?} or {upload}.")
+    if how and (replace or (how != RevisionHow.MERGE and not source.get("git"))):
+        raise invalid("An upload can only be merged.")
     _refuse_another_source(workspace, source, by)
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="updated")
     if workspace.source.get("path"):

@@ -27,8 +27,8 @@ from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import agents_spec, spec_of, uid_of
 from workspaces.runner.shown_manifest import show_first, with_manifest
 from workspaces.scripts import UNTIL_A_FAILURE, of_setup, shell_words
-from workspaces.services import run_tokens
-from workspaces.store import Cancelled, StoreError
+from workspaces.services import run_tokens, source_trees
+from workspaces.store import Cancelled, LocalTree, StoreError
 
 logger = logging.getLogger("handrail.runner")
 
@@ -160,6 +160,8 @@ class Create(Kind):
             await from_checkpoint.put_for_fork(job)
             if await job.thread(_is_cancelled, job.operation):  # building the image may have taken long as well
                 raise Cancelled("cancelled before it was set up")
+            if workspace.environment.setup and _runs_set_up(workspace):
+                await job.thread(_keep_source, workspace)
             if _runs_set_up(workspace):  # from here on it cannot be cancelled
                 await job.progress(step="setup" if workspace.environment.setup else "snapshot")
             if not workspace.source.get("path") and not job.driver.capabilities.files_need_run:
@@ -280,6 +282,8 @@ async def _first_snapshot(job):
     await job.progress(step="snapshot")
     await job.snapshot("fork" if "fork" in workspace.source and not is_set_up else "setup")
     failpoint("create.snapshot")
+    if source_trees.TREE not in workspace.source:
+        await job.thread(_name_source, workspace, workspace.head.tree_hex)
     if workspace.baseline is None:
         await job.thread(_set_baseline, workspace)
 
@@ -330,6 +334,19 @@ def _make_tree(workspace, watch: dict):
     if told:
         kept = {name: value for name, value in workspace.source.items() if name not in addresses.TOLD}
         workspace.source = kept | told
+        Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
+
+
+def _keep_source(workspace):
+    """Store the files of the source before the setup script adds its own."""
+    tree = LocalTree(paths.folder_of(workspace.pk) / "tree")
+    _name_source(workspace, snapshots.store_of(workspace).snapshot(tree).tree)
+
+
+def _name_source(workspace, tree: str):
+    """Name the source's tree, unless something else is among its files: a fork, a folder, or carried artifacts."""
+    if workspace.source.keys() & {"git", "upload"} and not workspace.source.get("artifacts"):
+        workspace.source = workspace.source | {source_trees.TREE: tree}
         Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
 
 

@@ -1,7 +1,8 @@
 """Take the next revision of a workspace's source: merge it into the files or replace them.
 
-In a git repository git itself merges a revision from git (revise_git.py). Elsewhere a path that both the revision and
-the workspace changed since the base snapshot is a conflict; then nothing is taken.
+In a git repository git itself merges a revision from git (revise_git.py), elsewhere three trees are merged
+(revise_files.py). A path that both sides changed to different results is a conflict: it is left in the files if the
+caller said how to take the revision, else nothing is taken.
 """
 
 import shutil
@@ -10,21 +11,21 @@ from dashboard.models import Team
 from workspaces import history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.drivers.base import DriverError
-from workspaces.models import ReasonCode, Snapshot, Workspace
+from workspaces.models import ReasonCode, RevisionHow, Snapshot, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.provisioning import uploads
 from workspaces.runner import files, notes, snapshots, source_files
-from workspaces.runner.operations import revise_git
+from workspaces.runner.operations import revise_files, revise_git
 from workspaces.runner.operations.snapshot import RestoreSnapshot, resume_if_asked
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
 from workspaces.runner.snapshot_tree import KeptFiles
+from workspaces.services import source_trees
 from workspaces.services.notes import versions
 from workspaces.store import LocalTree, StoreError, import_archive
-from workspaces.store.diff import MODE, REMOVED, reviewed
+from workspaces.store.diff import MODE, reviewed
 from workspaces.store.text import inside_git
 
-CONFLICTS_NAMED = 1000
 MAX_NOTES = 1 << 20  # bytes of the notes that a clean start keeps
 
 
@@ -49,8 +50,8 @@ class Revise(RestoreSnapshot):
                 return await super().perform(job)
             finally:
                 await job.thread(revise_git.clean_up, workspace)
-        if job.args.get("how"):
-            raise Refused(f"{workspace.key} has no git repository that a revision of git could be merged into.")
+        if job.args.get("how", RevisionHow.MERGE) != RevisionHow.MERGE:
+            raise Refused(f"{workspace.key} has no git repository that commits could be brought into.")
         noted = await job.thread(_noted, workspace) if job.args.get("keep_notes") else None
         job.fetched = await job.thread(_fetch, workspace, source, job.watch(step="files"), noted)
         return await super().perform(job)
@@ -81,24 +82,21 @@ class Revise(RestoreSnapshot):
         safety = await job.snapshot("safety", f"before revision {revision}", **job.watch())
         await job.progress(step="restore", safety_snapshot=safety.number)
         store = await job.thread(snapshots.store_of, workspace)
-        told = await job.thread(_compare, store, base.tree_hex, safety.tree_hex, tree_id, replace)
-        if told["conflicts"]:
-            raise _refused(base, safety, told["conflicts"])
-        if needs_approval.is_unapproved(job.by) and told["guarded"]:
-            raise Refused("It would change secret or protected files. A person has to take this revision.")
+        prepare = self._replaced if replace else self._merged
+        wanted, paths, told = await prepare(job, store, base, safety, tree_id)
         how = {"journal": snapshots.journal_of(workspace), "owner": _owner(job), **job.watch()}
         how["keep"] = HOOK_FILES if job.by.type == "agent" else ()
         async with job.open_tree() as tree:
-            paths = None if replace else told["differ"]
-            done = await job.thread(store.restore, tree_id, tree, paths=paths, **how)
+            done = await job.thread(store.restore, wanted, tree, paths=paths, **how)
         taken = await self.snapshot(job, f"revision {revision}", safety)
         return {
             "ok": True,
             "revision": revision,
-            "source": source | {"revision": revision, "snapshot": taken.number},
+            "source": source | {"revision": revision, "snapshot": taken.number, source_trees.TREE: tree_id},
             "snapshot": taken.number,
             "safety_snapshot": safety.number,
             **await self.sums(job, safety, taken, done),
+            **told,
         }
 
     async def snapshot(self, job, label: str, safety) -> Snapshot:
@@ -111,6 +109,27 @@ class Revise(RestoreSnapshot):
                 f"The files before are in snapshot {safety.number}."
             )
             raise Refused(reason, ReasonCode.STORE, safety_snapshot=safety.number, in_place=True) from error
+
+    async def _merged(self, job, store, base, safety, coming: str) -> tuple[str, list[bytes], dict]:
+        """Return (the tree to put in place, the paths of it, what the outcome says of the merge)."""
+        name = f"revision {job.workspace.source.get('revision', 1) + 1}"
+        how = {"name": name, "by": job.by, "cancel": job.cancel}
+        merge = await job.thread(revise_files.merged, job.workspace, store, base, safety.tree_hex, coming, **how)
+        conflicts = revise_files.named(merge.conflicts)
+        if conflicts and not job.args.get("how"):
+            raise _refused("here and in the revision", safety, conflicts, len(merge.conflicts))
+        if await job.thread(revise_files.needs_a_person, store, safety.tree_hex, merge, by=job.by):
+            raise Refused(revise_git.PERSONS)
+        return merge.tree, merge.paths, {"merged": not conflicts, "conflicts": conflicts}
+
+    async def _replaced(self, job, store, base, safety, coming: str) -> tuple[str, None, dict]:
+        told = await job.thread(_compare, store, base.tree_hex, safety.tree_hex, coming)
+        if told["conflicts"]:
+            named = [history.named("path", path) for path in told["conflicts"][: revise_git.CONFLICTS_NAMED]]
+            raise _refused(f"here since snapshot {base.number}", safety, named, len(told["conflicts"]))
+        if needs_approval.is_unapproved(job.by) and told["guarded"]:
+            raise Refused(revise_git.PERSONS)
+        return coming, None, {}
 
     def finish(self, job, outcome):
         if not outcome["ok"]:
@@ -131,14 +150,10 @@ class Revise(RestoreSnapshot):
             resume_if_asked(job)
 
 
-def _refused(base, safety, conflicts: list[bytes]) -> Refused:
-    words = "1 path was" if len(conflicts) == 1 else f"{len(conflicts):,} paths were"
-    return Refused(
-        f"{words} changed here since snapshot {base.number}; nothing was taken.",
-        ReasonCode.CONFLICTS,
-        conflicts=[history.named("path", path) for path in conflicts[:CONFLICTS_NAMED]],
-        safety_snapshot=safety.number,
-    )
+def _refused(where: str, safety, conflicts: list[dict], count: int) -> Refused:
+    words = "1 path was" if count == 1 else f"{count:,} paths were"
+    reason = f"{words} changed {where}; nothing was taken."
+    return Refused(reason, ReasonCode.CONFLICTS, conflicts=conflicts, safety_snapshot=safety.number)
 
 
 def _owner(job) -> tuple[int, int] | None:
@@ -173,26 +188,21 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compare(store, base: str, live: str, coming: str, replace: bool) -> dict:
-    """Return {differ: paths the revision changes, conflicts: those of them changed here since `base`, guarded}.
+def _compare(store, base: str, live: str, coming: str) -> dict:
+    """Return {conflicts: paths that a replacement changes and that were changed here since `base`, guarded}.
 
     `guarded`: those that need a person for an agent.
-    A merge skips paths the revision does not have and everything in `.git`; a replacement includes both.
     """
     differ, taken = set(), []
     for change in reviewed(store.diff(live, coming)):
-        if _is_of_owner_alone(change) or (not replace and (change.kind == REMOVED or inside_git(change.path))):
-            continue
-        taken.append(change)
-        differ.add(change.path)
-        if replace and change.old_path:
-            differ.add(change.old_path)
+        if not _is_of_owner_alone(change):
+            taken.append(change)
+            differ |= {change.path, change.old_path or change.path}
     since = set()
     for change in reviewed(store.diff(base, live)):
         if _is_somebodys(change.path):
             since |= {change.path, change.old_path or change.path}
-    told = {"differ": sorted(differ), "conflicts": sorted(differ & since)}
-    return told | {"guarded": sorted(history.guarded_of(taken))}
+    return {"conflicts": sorted(differ & since), "guarded": sorted(history.guarded_of(taken))}
 
 
 def _is_of_owner_alone(change) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from workspaces import operations, paths, stores
 from workspaces.models import Artifact, HomeLayer, Rehearsal, Snapshot
 from workspaces.runner.job import PROGRESS_INTERVAL_S, Job, Kind
-from workspaces.services import store_maintenance
+from workspaces.services import source_trees, store_maintenance
 from workspaces.store import Store, StoreError
 from workspaces.store.index.rebuild import reindex
 from workspaces.store.progress import Watch
@@ -109,11 +109,14 @@ def _snapshots_of(team_id) -> dict[str, list]:
 
 
 def needed_trees(team_id) -> set[str]:
-    """Return the ids of the trees that snapshots, rehearsals, artifacts and environments of the team need."""
+    """Return the ids of the trees that snapshots, rehearsals, artifacts, environments and sources of the team need."""
     snapshots = Snapshot.objects.filter(workspace__team=team_id).values_list("tree", flat=True)
     rehearsed = Rehearsal.objects.filter(workspace__team=team_id).keeping_trees().values_list("base", "tree")
+    sources = map(bytes.fromhex, source_trees.of_team(team_id))
     artifacts = [*Artifact.objects.trees_of(team_id), *HomeLayer.objects.trees_of(team_id)]
-    return {bytes(tree).hex() for tree in [*snapshots, *(tree for pair in rehearsed for tree in pair), *artifacts]}
+    return {
+        bytes(tree).hex() for tree in [*snapshots, *(tree for pair in rehearsed for tree in pair), *artifacts, *sources]
+    }
 
 
 class CollectGarbage(StoreKind):

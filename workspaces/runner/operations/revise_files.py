@@ -1,0 +1,54 @@
+"""Merge a revision into files without a git repository: three trees of the store, as store/merge.py says.
+
+The first tree is the source as it was, which the workspace names as `source["tree"]` (services/source_trees.py).
+"""
+
+from workspaces import history, needs_approval
+from workspaces.models import Snapshot, Workspace
+from workspaces.needs_approval import HOOK_FILES
+from workspaces.runner.operations.revise_git import CONFLICTS_NAMED
+from workspaces.services import source_trees
+from workspaces.services.notes import lessons, versions
+from workspaces.store import Store
+from workspaces.store.diff import reviewed
+from workspaces.store.merge import Conflict, Merged, merge
+from workspaces.store.text import inside_git
+
+OURS = frozenset({versions.PATH, lessons.PATH})  # files that Handrail puts into every workspace
+
+
+def merged(
+    workspace: Workspace, store: Store, base: Snapshot, live: str, coming: str, *, name: str, by, cancel
+) -> Merged:
+    """Merge a fetched tree with the live one; nothing is put into the files yet.
+
+    Where the tree of the last revision is not known, `base` stands for it: it may have files of the setup script,
+    so a file that it has and the revision has not is no deletion. An agent's merge leaves the files of the gate.
+    """
+    known = source_trees.of(workspace, store)
+    apart = OURS | frozenset(HOOK_FILES if by.type == "agent" else ())
+    return merge(
+        store,
+        known or base.tree_hex,
+        live,
+        coming,
+        name=name,
+        apart=lambda path: inside_git(path) or path in apart,
+        deletions=bool(known),
+        cancel=cancel,
+    )
+
+
+def needs_a_person(store: Store, live: str, merge: Merged, *, by) -> bool:
+    """Return whether the merge changes files that an agent may not without a person."""
+    if not needs_approval.is_unapproved(by):
+        return False
+    return any(history.guarded_of(reviewed(store.diff(live, merge.tree))))
+
+
+def named(conflicts: list[Conflict]) -> list[dict]:
+    """Return conflicts as the outcome of an operation names them, at most CONFLICTS_NAMED."""
+    return [
+        history.named("path", found.path) | {"why": found.why, "lines": [list(part) for part in found.lines]}
+        for found in conflicts[:CONFLICTS_NAMED]
+    ]
