@@ -4,6 +4,8 @@ import subprocess
 
 import pytest
 
+from tests.support.waiting import until
+
 
 class Upstream:
     """The source of a workspace, which moves on."""
@@ -56,7 +58,11 @@ def state(desk, key) -> str:
 
 
 def revise(desk, key, upstream, status=201, **wish) -> dict:
-    return desk.post(f"/workspaces/{key}/revisions", {"git": str(upstream.path)} | wish, status).json
+    """Take a revision; with `how` the answer comes at once, so wait for the operation too."""
+    told = desk.post(f"/workspaces/{key}/revisions", {"git": str(upstream.path)} | wish, status).json
+    if "how" in wish and "operation" in told:
+        return until(lambda: desk.get(f"/workspaces/{key}/operations/{told['operation']}").json["outcome"])
+    return told
 
 
 def test_edits_stay_and_deletions_and_renames_arrive(desk, key, upstream):
@@ -75,7 +81,7 @@ def test_a_branch_that_moved_on_is_merged_and_takes_the_push(desk, key, upstream
     desk.run(key, "git config user.name Agent; git config user.email g@example.org; sed -i s/9/nine/ a.txt")
     desk.run(key, "git commit -qam 'agent: a'")
     theirs = upstream.commit({"a.txt": LINES.replace("1", "one"), "d.txt": None})
-    revise(desk, key, upstream, how="merge")
+    revise(desk, key, upstream, 202, how="merge")
     assert read(desk, key, "a.txt") == LINES.replace("1", "one").replace("9", "nine")
     told = desk.run(key, "git log -1 --format='%P|%an|%s'; git status --porcelain").decode().strip()
     parents, by, subject = told.split("|")
@@ -89,7 +95,7 @@ def test_a_conflict_takes_nothing_unless_asked(desk, key, upstream):
     refused = revise(desk, key, upstream, 409)
     assert refused["conflicts"] == [{"path": "a.txt", "lines": [[5, 9]]}]
     assert state(desk, key) == before
-    revise(desk, key, upstream, None, how="merge")
+    revise(desk, key, upstream, 202, how="merge")
     told = desk.run(key, "git status --porcelain; git rev-parse MERGE_HEAD origin/main; sed -n '5p;9p' a.txt").decode()
     status, merging, origin, first, last = told.splitlines()[:1] + told.splitlines()[-4:]
     assert (status, merging) == ("UU a.txt", origin)
@@ -110,10 +116,10 @@ def test_commits_are_rebased_or_brought_beside(desk, key, upstream):
     desk.run(key, "echo mine > mine.txt; git add .; git commit -qm 'agent: mine'")
     theirs = upstream.commit({"c.txt": "c2\n"})
     head = desk.run(key, "git rev-parse HEAD").decode()
-    revise(desk, key, upstream, None, how="beside")
+    revise(desk, key, upstream, 202, how="beside")
     told = desk.run(key, "git rev-parse HEAD origin/main; git status --porcelain").decode()
     assert told == f"{head}{theirs}\n"
-    revise(desk, key, upstream, None, how="rebase")
+    revise(desk, key, upstream, 202, how="rebase")
     told = desk.run(key, "git log -2 --format=%s; git rev-parse HEAD^; git status --porcelain").decode().splitlines()
     assert told == ["agent: mine", "upstream", theirs]
 

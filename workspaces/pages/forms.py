@@ -9,7 +9,7 @@ from dashboard.models import Agent
 from dashboard.problems import Problem
 from dashboard.visible_text import visible
 from workspaces import lifecycle
-from workspaces.models import KEY_PATTERN, Environment, Workspace
+from workspaces.models import KEY_PATTERN, Environment, RevisionHow, Workspace
 from workspaces.provisioning import isolation, uploads
 from workspaces.services.environments import newest
 
@@ -204,6 +204,21 @@ class BranchForm(forms.Form):
 
     def __init__(self, data=None, *, initial: dict | None = None):
         super().__init__(data, auto_id="push-%s", initial=initial)
+
+
+class RevisionForm(forms.Form):
+    """Which revision of the source is taken, and how."""
+
+    ref = forms.CharField(
+        label=gettext_lazy("Branch or commit"),
+        required=False,
+        max_length=200,
+        help_text=gettext_lazy("Default: the repository's default branch."),
+        widget=_as_code(),
+    )
+    how = forms.ChoiceField(
+        label=gettext_lazy("How"), choices=RevisionHow, initial=RevisionHow.MERGE, widget=forms.RadioSelect
+    )
 
 
 class PullRequestForm(forms.Form):

@@ -28,6 +28,7 @@ from workspaces import history, lifecycle
 from workspaces.comparisons import Restored, deleted
 from workspaces.manifests.body import not_kept
 from workspaces.models import Operation, Snapshot, Workspace
+from workspaces.pages import revisions
 from workspaces.pages.forms import HoldForm, NewWorkspace
 from workspaces.pages.header import find, load_header, with_display_columns
 from workspaces.pages.manifests import shown
@@ -373,6 +374,9 @@ def operation(request, team, key, pk):
     seen = OperationView(operation)
     context = {"nav": "workspaces", "head": head, "operation": seen, "may_stop": head.may_stop(seen)}
     context |= {"may_use": head.may_use, "other_branch": export.another_branch(operation)}
+    if operation.kind == "revise" and seen.is_over:
+        conflicts = revisions.conflicts_of(head.workspace, operation.outcome)
+        context |= {"conflicts": conflicts, "task": revisions.task_of(conflicts)}
     return render(request, "workspaces/operation.html", context | _not_undone(operation))
 
 
