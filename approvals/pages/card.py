@@ -22,6 +22,7 @@ from approvals.pages.evidence_part import EvidencePart
 from approvals.pages.json_text import pretty
 from approvals.pages.own_part import OwnPart
 from approvals.pages.policy.card_part import RulePart
+from approvals.pages.push_part import PushPart
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
 from approvals.pages.structures import MANY_FACTS, Structure, is_structure, structure_of
@@ -61,7 +62,7 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card(EvidencePart, OwnPart, RulePart, WorkspacePart):
+class Card(EvidencePart, OwnPart, PushPart, RulePart, WorkspacePart):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):
@@ -264,8 +265,7 @@ class Card(EvidencePart, OwnPart, RulePart, WorkspacePart):
     @cached_property
     def readable_secrets(self) -> list[str]:
         """The masked files that this person can let the command read."""
-        may = self.caller.can("decide", self.action.team_id) and may_approve(self.action, self.caller)
-        return secret_reads.offers(self.action) if may else []
+        return secret_reads.offers(self.action) if self.may_comment and may_approve(self.action, self.caller) else []
 
     @property
     def can_be_held(self) -> bool:

@@ -69,7 +69,10 @@ class ShownBlock:
 
 
 class OwnPart:
-    """What a card shows of an agent's question or plan. The card has `action`, `arguments`, `final` and `is_open`."""
+    """What a card shows of an agent's question or plan.
+
+    The card has `action`, `arguments`, `final`, `is_open` and `push`.
+    """
 
     given: dict = {}  # what a person sent in the form, if it could not be used
 
@@ -109,7 +112,8 @@ class OwnPart:
 
     @property
     def call_template(self) -> str:
-        return TEMPLATES.get(self.action.tool, "approvals/_call.html")
+        usual = "approvals/_push_call.html" if self.push else "approvals/_call.html"
+        return TEMPLATES.get(self.action.tool, usual)
 
     @property
     def is_held_by_a_hook(self) -> bool:

@@ -153,12 +153,12 @@ def test_pushes_are_remembered_until_the_source_has_less_or_is_another(push, sho
     push({"ok": False, "reason": "403", "pushed": ARRIVED["pushed"] | {"branch": "b"}}, kind="pull_request")
     assert [each.branch for each in pushed.of(shop)] == ["b", "agent/x"]
     push(REFUSED)
-    assert pushed.known(shop) == [SHA]
+    assert pushed.known(shop) == {"b": SHA, "agent/x": SHA}
     shop.source = {"git": "https://git.example.org/team/other.git"}
-    assert pushed.known(shop) == []
+    assert pushed.known(shop) == {}
     shop.refresh_from_db()
     push(REFUSED | {"forgets": True})
-    assert pushed.known(shop) == []
+    assert pushed.known(shop) == {}
 
 
 def test_a_push_to_the_default_branch_takes_a_second_look(shop, lena, browser_of):

@@ -106,3 +106,21 @@ def _push_as_shown(lead, visitor, key, text) -> dict:
     page = visitor.post(f"/w/main/{key}/push/", fields | {"branch": "agent/again"})
     pk = re.search(r"operation=([0-9a-f-]{36})", page)[1]
     return until(lambda: lead.get(f"/workspaces/{key}/operations/{pk}").json["outcome"])
+
+
+def test_a_branch_is_told_what_it_gets_itself_whatever_others_have(key, desk, lead, visitor, look):
+    _commit(desk, key, "one")
+    assert _push(lead, key, "agent/a")["ok"]
+    _commit(desk, key, "two")
+    asked = desk.post(f"/workspaces/{key}/push", {"branch": "main"}, expect=202).json["action"]
+    [finding] = lead.get(f"/actions/{asked['id']}/evidence").json["findings"]
+    assert [each["subject"] for each in finding["commits"]] == ["two", "one"]
+    text = look(key)
+    assert _listed(text) == ["two"]
+    fields = {name: re.search(f'name="{name}" value="([^"]*)"', text)[1] for name in ("sha", "seen")}
+    second = visitor.post(f"/w/main/{key}/push/", fields | {"branch": "main"})
+    assert ("main is the default branch" in second, " two" in second, " one" in second) == (True, True, True)
+    assert _push(lead, key, "agent/a")["ok"]
+    asked = desk.post(f"/workspaces/{key}/push", {"branch": "agent/a"}, expect=202).json["action"]
+    [finding] = lead.get(f"/actions/{asked['id']}/evidence").json["findings"]
+    assert (finding["commits"], any("already exists" in text for text in finding["says"])) == ([], False)

@@ -15,7 +15,7 @@ from workspaces.pages.header import load_header
 from workspaces.pages.operation_view import OperationView
 from workspaces.services import export, left_out, pull_requests, pushed
 
-FIRST = 5  # commits, and files, that are shown unfolded
+FIRST = 3  # commits, and files, that are shown unfolded
 
 
 @signed_in
@@ -64,7 +64,16 @@ def _second_look(workspace, form: BranchForm, shown: dict) -> dict:
         "title": gettext("Push to %(branch)s?") % {"branch": branch},
         "says": says % names,
         "verb": gettext("Push to %(branch)s") % {"branch": branch},
+        "text": _gets(export.would_push(workspace, branch)),
     }
+
+
+def _gets(told: dict) -> str:
+    """Return the commits that a branch would get, one a line."""
+    sent = next(iter(told.get("sends") or ()), {})
+    lines = [f"{each['sha'][:10]} {each['subject']}" for each in sent.get("commits", ())]
+    more = sent.get("count", 0) - len(lines)
+    return "\n".join([*lines, *([f"+ {more:,}"] if more > 0 else [])])
 
 
 def must_be_shown(shown: dict):
@@ -153,7 +162,7 @@ def _what_goes(request, workspace, operation, push_form, pull_form) -> dict:
     branch = chosen or export.proposed_branch(workspace, current, is_there=bool(sends.get("tracked")))
     context |= {"current": current, "default": workspace.default_branch}
     context["push_form"] = push_form or BranchForm(initial={"branch": branch})
-    context |= _pull_request(workspace, told)
+    context |= _pull_request(workspace, branch)
     of_pull = {name: typed[name] for name in ("title", "body", "base") if typed.get(name)}
     first = context.get("description", {}) | {"base": workspace.default_branch, "branch": branch} | of_pull
     context["pull_form"] = pull_form or PullRequestForm(auto_id="pull-%s", initial=first)
@@ -166,7 +175,7 @@ def _folded(rows: list, count: int) -> dict:
     return {"first": rows[:FIRST], "rest": rows[FIRST:], "words": words, "more": count - len(rows)}
 
 
-def _pull_request(workspace, told: dict) -> dict:
+def _pull_request(workspace, branch: str) -> dict:
     """Return {repository, description, …} for the form; {} where there is no code host."""
     try:
         repository = pull_requests.repository_of(workspace)
@@ -176,5 +185,5 @@ def _pull_request(workspace, told: dict) -> dict:
         "repository": repository,
         "has_token": pull_requests.has_token(workspace),
         "secret_name": getattr(pull_requests.secret_for(workspace.team_id, repository), "name", ""),
-        "description": pull_requests.describe(workspace, told=told),
+        "description": pull_requests.describe(workspace, branch),
     }

@@ -44,8 +44,8 @@ def check_push(workspace, branch: str, *, field: str = "branch"):
 def question_of(workspace, *branches: str) -> dict:
     """Return the question for git about a push of HEAD to branches, and about what it leaves out.
 
-    HEAD stands for the branch that is checked out; every other one goes by its full name, as no branch is called HEAD.
-    `known`: commits that the source has from earlier pushes, which the repository's own record of it does not show.
+    HEAD stands for a branch that is not named yet; every other one goes by its full name, as no branch is called HEAD.
+    `known`: what the source has from earlier pushes, which the repository's own record of it does not show.
     """
     refspecs = [f"HEAD:{branch if branch == 'HEAD' else names.HEADS + branch}" for branch in branches]
     asked = {"folder": "", "remote": "origin", "refspecs": refspecs, "left": True, "own": True}
@@ -54,9 +54,24 @@ def question_of(workspace, *branches: str) -> dict:
 
 def would_push(workspace, branch: str = "HEAD") -> dict:
     """Return git's answer about a push (runner/git/probe.py push); {"error": sentence} where git can't be asked."""
-    question = json.dumps(question_of(workspace, branch)).encode()
+    return _ask(workspace, question_of(workspace, branch))
+
+
+def would_open(workspace, branch: str) -> dict:
+    """Return git's answer about what a pull request of a branch brings, also if it was pushed to that branch before.
+
+    What only other branches have is not its own, unless it has nothing else.
+    """
+    question = question_of(workspace, "HEAD")
+    known = {name: sha for name, sha in question.pop("known", {}).items() if name != branch}
+    told = _ask(workspace, question | {"known": known})
+    return told if not known or any(sent.get("count") for sent in told.get("sends", ())) else _ask(workspace, question)
+
+
+def _ask(workspace, question: dict) -> dict:
+    body = json.dumps(question).encode()
     try:
-        return runner_client.ask("POST", f"/workspaces/{workspace.pk}/git-push", body=question, timeout=GIT_SECONDS)
+        return runner_client.ask("POST", f"/workspaces/{workspace.pk}/git-push", body=body, timeout=GIT_SECONDS)
     except Problem as problem:
         return {"error": problem.detail}
 

@@ -154,12 +154,9 @@ def of(workspace):
 # The description ------------------------------------------------------------------------------------------------------
 
 
-def describe(workspace, branch: str = "HEAD", *, told: dict | None = None) -> dict:
-    """Return {title, body} in Markdown: commits, files, commands with their ends, checks, and what people allowed.
-
-    `told`: what `export.would_push` answered, where it was asked already.
-    """
-    told = told or export.would_push(workspace, branch)
+def describe(workspace, branch: str) -> dict:
+    """Return {title, body} in Markdown: commits, files, commands with their ends, checks, and what people allowed."""
+    told = export.would_open(workspace, branch)
     sent = next(iter(told.get("sends") or ()), {})
     commits, files = sent.get("commits") or [], sent.get("files") or {"count": 0, "first": []}
     title = _printable(commits[0]["subject"]) if commits else f"Changes of {workspace.key}"

@@ -7,7 +7,7 @@ from workspaces.models import Operation, Phase
 
 KINDS = ("push", "pull_request")
 MOST_READ = 100  # operations, the newest
-MOST_KNOWN = 20  # commits that git is told
+MOST_KNOWN = 20  # pushes that git is told
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,13 @@ def _arrived(row: Operation) -> tuple[str, str] | None:
     return (row.args["branch"], row.outcome["sha"]) if row.outcome.get("sha") else None
 
 
-def known(workspace) -> list[str]:
-    """Return the commits that the source got from this workspace, or from the one that it is a fork of."""
+def known(workspace) -> dict[str, str]:
+    """Return {branch: commit} that the source got from this workspace, or from the one that it is a fork of."""
     found = of(workspace)
     if workspace.forked_from_id and workspace.forked_from.remote == workspace.remote:
         found += of(workspace.forked_from)
-    return list(dict.fromkeys(each.sha for each in found))[:MOST_KNOWN]
+    newest = sorted(found, key=lambda each: each.at, reverse=True)
+    told: dict[str, str] = {}
+    for each in newest[:MOST_KNOWN]:
+        told.setdefault(each.branch, each.sha)
+    return told

@@ -1,8 +1,8 @@
 """Query git about a repository from inside a sandbox. Run by `python3 -c` with the query as a JSON argument.
 
 {"what": "push", "folder", "remote", "refspecs", "steps", "patch", "left", "seconds", "root"} → {"remote", "sends", …};
-    with `left` also {"left"}: what a push of HEAD leaves out; `known`: commits that the remote is known to have, beyond
-    what the repository's own record of it shows
+    with `left` also {"left"}: what a push of HEAD leaves out; `known`: {branch: commit} that the remote is known to
+    have, beyond what the repository's own record of it shows
 {"what": "bundle", "folder", "refs", …} → not JSON but a git bundle of these refs; on failure exit status 1 with the
     sentence on standard error
 {"what": "clean", "folder", "flags", "paths", …} → {"paths": […]}
@@ -334,6 +334,8 @@ def send(git, remote, spec, question):
     forced, spec = spec.startswith("+"), spec.removeprefix("+")
     source, _, target = spec.partition(":")
     target = target or source
+    pushed = question.get("known") or {}
+    anywhere = target == "HEAD" and bool(pushed)  # to a branch that is not named yet
     target = git.branch or target if target in ("HEAD", "@") else target.removeprefix("refs/heads/")
     told = {"to": target, "forced": forced}
     if ":" in spec and not source:
@@ -346,12 +348,14 @@ def send(git, remote, spec, question):
     if not sha:
         return told | {"says": f"{source} names no commit that can be read here"}
     there = git.line("rev-parse", "--verify", "--quiet", f"refs/remotes/{remote}/{target}") if remote else ""
-    known = [there] if there else [f"--remotes={remote}"] if remote else ["--remotes"]
-    pushed = beyond(git, question.get("known", ()), known)
-    new = ["--not", *known, *pushed]
+    if target in pushed and (newer := beyond(git, [pushed[target]], [there] if there else [])):
+        there = newer[0]
+    known = [there] if there and not anywhere else [f"--remotes={remote}"] if remote else ["--remotes"]
+    more = beyond(git, pushed.values(), known) if anywhere or not there else []
+    new = ["--not", *known, *more]
     told |= {"sha": sha, "tracked": bool(there), "count": int(git("rev-list", "--count", sha, *new))}
     told["lost"] = int(git("rev-list", "--count", there, f"^{sha}")) if there else 0
-    told["base"] = base = base_of(git, sha, [there, *pushed] if there else [], new)
+    told["base"] = base = base_of(git, sha, [there, *more] if there else [], new)
     told |= {"commits": commits(git, sha, new), "files": files(git, base, sha)}
     if question.get("patch"):
         printed = git("diff", "--no-ext-diff", "--no-textconv", "--no-color", base, sha)
