@@ -23,12 +23,13 @@ from approvals.transitions import final_decision, withdraw
 from dashboard.problems import conflict, invalid
 from dashboard.strict_json import canonical
 from workspaces import history, holding, lifecycle, operations, quarantine, terminals
-from workspaces.models import Command, Operation, ReasonCode, Terminal
+from workspaces.models import Command, Operation, Phase, ReasonCode, Terminal
 from workspaces.needs_approval import AskFirst
 from workspaces.runner.job import Kind
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.services import commands, export, idle, integrity, network, pull_requests
 
+OF_A_PUSH = ("pushed", "remote", "missing", "missing_count", "shown", "now", "url", "number")  # for the agent's report
 OPERATION_TIMEOUT = 3600.0  # seconds that an operation may take before its action is marked uncertain
 SHOWN_BYTES = 512 * 1024  # limit for file content, or a name, that is shown to a person
 ENDED = (Status.DENIED, Status.EXPIRED, Status.CANCELLED)
@@ -224,9 +225,12 @@ class OwnVerb(Kind):
         operation = await operations.wait_async(operation, OPERATION_TIMEOUT)
         if not operations.is_over(operation):
             raise unclear("Still running after an hour.", ReasonCode.LOST)
-        if not operation.outcome["ok"]:
-            raise Refused(operation.outcome["reason"], ReasonCode(operation.outcome["reason_code"]))
-        return {"ok": True, "reason": operation.outcome.get("reason") or "Done."}
+        told = operation.outcome
+        more = {name: told[name] for name in OF_A_PUSH if name in told}
+        if not told["ok"]:
+            is_unclear = {"uncertain": True} if operation.phase == Phase.UNCERTAIN else {}
+            raise Refused(told["reason"], ReasonCode(told["reason_code"]), **more, **is_unclear)
+        return {"ok": True, "reason": told.get("reason") or "Done.", **more}
 
     def _ready(self, job):
         action = with_all(Action.objects.filter(pk=job.args["action"])).get()

@@ -218,9 +218,9 @@ def test_a_redirect_is_not_followed(names, serve, tmp_path):
 
     outer, heard = asked(redirect)
     source = addresses.check_git(f"http://known-here.test:{serve(outer)}/x.git")
-    with pytest.raises(running.CloneFailed):
+    with pytest.raises(running.CloneFailed, match=rf"redirects to http://{ELSEWHERE}:{inside}/x.git\. Redirects"):
         cloning.clone(source, into(tmp_path))
-    assert len(heard) == 1
+    assert len(heard) == 2  # the clone, and the question where the new address is
     assert heard_inside == []
 
 

@@ -2,6 +2,8 @@
 
 import subprocess
 
+from tests.support.waiting import until
+
 
 def _commit(desk, key, line):
     git = "git -c user.name=A -c user.email=a@example.org"
@@ -64,7 +66,10 @@ def test_a_push_that_would_lose_commits_is_refused_in_words(desk, repository, le
     _commit(lead, key, "# elsewhere")
     told = lead.post(f"/workspaces/{key}/push", {"branch": "feature"}, expect=202).json
     assert told["outcome"]["ok"] is False
-    assert "git said" in told["outcome"]["reason"]
+    theirs = _branch(path, "feature")
+    assert (told["outcome"]["reason_code"], [row["sha"] for row in told["outcome"]["missing"]]) == ("behind", [theirs])
+    assert f"feature has 1 commit that is not here ({theirs[:7]} " in told["outcome"]["reason"]
+    assert "Take the next revision (POST …/revisions), or push to another branch." in told["outcome"]["reason"]
 
 
 def test_branches_and_workspaces_that_cannot_be_pushed(desk, repository):
@@ -111,14 +116,45 @@ def test_a_fork_pushes_to_where_its_origin_came_from(desk, repository, lead_toke
     assert (told["outcome"]["ok"], _branch(path, "agent/fork")) == (True, sha)
 
 
-def test_a_push_without_new_commits_says_that_there_is_nothing(desk, repository, lead_token):
+def test_a_commit_goes_to_each_branch_once(desk, repository, lead_token):
     lead, path = type(desk)(desk.product, lead_token), repository[0]
     key = lead.create(source={"git": str(path), "ref": "main"})["key"]
-    told = lead.post(f"/workspaces/{key}/push", {"branch": "agent/empty"}, expect=202).json
     sha = lead.run(key, "git rev-parse HEAD").decode().strip()
-    assert told["outcome"]["ok"] is False
-    assert told["outcome"]["reason"] == f"Nothing to push: HEAD, {sha[:12]}, is what main there has already."
-    assert _branch(path, "agent/empty") == ""
+    first, again = (
+        lead.post(f"/workspaces/{key}/push", {"branch": "agent/same"}, expect=202).json["outcome"] for _ in range(2)
+    )
+    assert (first["ok"], first["pushed"]) == (True, {"branch": "agent/same", "sha": sha, "from": ""})
+    assert again["reason"] == f"Nothing to push: agent/same is at {sha[:12]}, which is HEAD, already."
+    assert (again["ok"], again["reason_code"], _branch(path, "agent/same")) == (False, "refused", sha)
+    before, sha = sha, _commit(lead, key, "# more")
+    outcome = lead.post(f"/workspaces/{key}/push", {"branch": "agent/same"}, expect=202).json["outcome"]
+    assert outcome["pushed"] == {"branch": "agent/same", "sha": sha, "from": before}
+    newest = max(lead.get(f"/workspaces/{key}/operations").json["operations"], key=lambda each: each["created_at"])
+    assert newest["progress"]["step"] == "push"
+    lead.run(key, "rm -rf .git && git init -q")
+    told = lead.post(f"/workspaces/{key}/push", {"branch": "agent/none"}, expect=202).json["outcome"]
+    assert told["reason"] == "Nothing is committed yet."
+
+
+def test_a_hooks_words_reach_an_agent_as_they_reach_a_person(desk, repository, lead_token):
+    lead, path = type(desk)(desk.product, lead_token), repository[0]
+    key = desk.create(source={"git": str(path)})["key"]
+    hook = path / ".git" / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho 'POLICY: needs a ticket' >&2; echo \"$PWD\" >&2; exit 1\n")
+    hook.chmod(0o755)
+    try:
+        _commit(desk, key, "# refused")
+        person = lead.post(f"/workspaces/{key}/push", {"branch": "agent/hook"}, expect=202).json["outcome"]
+        asked = desk.post(f"/workspaces/{key}/push", {"branch": "agent/hook"}, expect=202).json["action"]
+        lead.post(f"/actions/{asked['id']}/decision", {"verdict": "approve", "digest": asked["digest"]}, expect=200)
+        agent = until(lambda: (told := desk.get(f"/actions/{asked['id']}").json)["status"] == "failed" and told)
+    finally:
+        hook.unlink()
+    assert (person["reason_code"], person["remote"]) == ("refused", ["POLICY: needs a ticket", "…"])
+    assert person["reason"].startswith("The repository refused agent/hook (pre-receive hook declined): POLICY: needs a")
+    assert person["reason"].endswith("Nothing was pushed.")
+    assert (agent["result"]["note"], agent["result"]["remote"]) == (person["reason"], person["remote"])
+    assert _branch(path, "agent/hook") == ""
 
 
 def test_the_card_of_a_push_says_what_it_leaves_out(desk, repository):

@@ -67,8 +67,9 @@ def bundle(request, key: str):
 def push(request, key: str, wish: schemas.NewPush):
     """Push HEAD to a branch of the source repository. For an agent, a person decides first.
 
-    With `sha` only if HEAD is that commit; else nothing is pushed, and the outcome has `reason_code` moved, `shown`
-    and `now`.
+    With `sha` only if HEAD is that commit. The outcome of a push that arrived has `pushed`: {branch, sha, from}. Else
+    nothing is pushed, and `reason_code` is moved (with `shown`, `now`), behind (`missing`: [{sha, subject}]), refused
+    (`remote`: what the host said), token or source.
     """
     workspace = find(request, key, "use_workspace")
     operation = operations.wait(export.push(workspace, wish.branch, sha=wish.sha, by=request.auth.actor), 120)

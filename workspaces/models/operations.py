@@ -30,7 +30,8 @@ class ReasonCode(models.TextChoices):
     CONFLICTS = "conflicts"
     DRIVER = "driver"
     STORE = "store"
-    SOURCE = "source"
+    SOURCE = "source"  # the repository at the other end did not answer, or not with what was asked for
+    BEHIND = "behind"  # the branch has commits that are not here; the outcome has them in `missing`
     MOVED = "moved"  # HEAD is not the commit that was shown; the outcome has `shown` and `now`
     TOKEN = "token"  # the source's host wants other credentials; the outcome has `secret`: {name, origin} to set
     SETUP = "setup"

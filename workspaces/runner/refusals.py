@@ -6,7 +6,7 @@ from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.models import Operation, Phase, ReasonCode
-from workspaces.provisioning.git.running import CloneFailed, NotLetIn
+from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.reconcile.liveness import SYSTEM
 from workspaces.store import Cancelled, StoreError
 from workspaces.store.errors import path_of
@@ -53,10 +53,8 @@ def _refused(error: Exception, kind, operation) -> Refused:
             return Refused(f"{kind.when_store_fails}{error}", ReasonCode.STORE)
         case DriverError():
             return Refused(str(error), ReasonCode.DRIVER)
-        case NotLetIn():
-            return Refused(str(error), ReasonCode.TOKEN, **({"secret": error.secret} if error.secret else {}))
         case CloneFailed():
-            return Refused(str(error), ReasonCode.SOURCE)
+            return Refused(str(error), ReasonCode(error.code), **error.more)
     logger.error("operation %s", operation.kind, exc_info=error)
     if isinstance(error, OSError):
         return Refused(f"System error: {error}{path_of(error)}.", ReasonCode.SYSTEM)

@@ -9,6 +9,7 @@ from pathlib import Path
 from workspaces.provisioning.git import addresses, names
 from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.git.credentials import NONE, Credential
+from workspaces.provisioning.git.explained import explains, is_served, not_a_repository
 from workspaces.provisioning.git.running import LOCAL, CloneFailed, contacted, environment_for, git_in, pin
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -23,6 +24,7 @@ PARTIAL = (
 )
 
 
+@explains
 def clone(source: Git, target: Path, *, credential: Credential = NONE, cancel: threading.Event | None = None) -> str:
     """Clone into the empty folder `target`, check out the ref and return the commit's SHA ("" for an empty repository).
 
@@ -37,6 +39,8 @@ def clone(source: Git, target: Path, *, credential: Credential = NONE, cancel: t
         git("remote", "set-url", "origin", source.address)
         if source.ref in ("", "HEAD"):
             if git(*VERIFY, "HEAD", check=False) == "":
+                if not is_served(source, env):
+                    raise CloneFailed(not_a_repository(source))
                 return ""
             git("checkout", "--quiet")
         elif branch := _branch(git, source.ref):

@@ -3,44 +3,216 @@
 import re
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from workspaces.provisioning.git import said
 from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.git.credentials import NONE, Credential
+from workspaces.provisioning.git.explained import explained, explains
 from workspaces.provisioning.git.running import CloneFailed, contacted, environment_for, git_in, pin
 
-Check = Callable[[Path, str, list[str]], None]
+MAX_MISSING = 50  # commits that are listed
+NAMED = 3  # of them, in the message
+TRIES = 3  # pushes, while others push commits that HEAD has
+_UNBUNDLED = "did not send all necessary objects"
+_CUT = re.compile(r"^broken link from +commit ([0-9a-f]+)$", re.MULTILINE)
 
 
-def push_bundle(
-    scratch: Path, source: Git, branch: str, *, check: Check, credential: Credential = NONE, again: bool = False
-) -> str:
-    """Push HEAD of the bundle in `scratch` to a branch of the source, never by force; return the commit's SHA.
+@dataclass(frozen=True)
+class Pushed:
+    """A push that arrived. `before`: the branch's commit until then, "" if there was none."""
 
-    `check(repository, sha, tips)` refuses by raising, before anything is pushed: `tips` are those of the branches that
-    the source has, which this repository may lack. Raise CloneFailed if a branch there has this commit already, unless
-    it is this branch and `again` is true.
+    branch: str
+    sha: str
+    before: str
+    remote: list[str] = field(default_factory=list)  # what the host said
 
-    The bundle comes from a workspace and is untrusted: its objects are checked, and it carries no git configuration.
+    @property
+    def as_json(self) -> dict:
+        return {"branch": self.branch, "sha": self.sha, "from": self.before}
+
+
+class Push:
+    """A push of the HEAD of the bundle in the folder `scratch` to a branch of the source, never by force.
+
+    Its steps are `unpack`, `look` and `send`; each raises CloneFailed. The bundle comes from a workspace and is
+    untrusted: its objects are checked, and it carries no git configuration.
     """
-    repository = scratch / "repository"
-    repository.mkdir()
-    with git_in(repository) as git:
-        git("init", "--quiet", "--bare", "--template=")
-        git("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "../bundle", "HEAD:refs/heads/pushed")
-        sha = git("rev-parse", "refs/heads/pushed")
-        env = environment_for(source, credential)
-        there = _branches_there(git, source, env)
-        check(repository, sha, list(there.values()))
-        if again and there.get(branch) == sha:
-            return sha
-        if sha in there.values():
-            named = branch if there.get(branch) == sha else next(name for name, tip in there.items() if tip == sha)
-            raise CloneFailed(f"Nothing to push: HEAD, {sha[:12]}, is what {named} there has already.")
-        git(*pin(source), "push", "--quiet", contacted(source), f"{sha}:refs/heads/{branch}", env=env)
-    return sha
+
+    def __init__(self, scratch: Path, source: Git, branch: str, credential: Credential = NONE):
+        self.bundle, self.repository = scratch / "bundle", scratch / "repository"
+        self.source, self.branch = source, branch
+        self.env = environment_for(source, credential)
+        self.sha = ""  # of HEAD, once unpacked
+        self.there: dict[str, str] = {}  # the source's branches, once looked at
+
+    @property
+    def before(self) -> str:
+        """The branch's commit at the source when it was looked at, "" if it had none."""
+        return self.there.get(self.branch, "")
+
+    def unpack(self) -> None:
+        """Unpack the bundle into a repository beside it."""
+        self._create(_object_format(self.bundle))
+        fetch = ("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "../bundle", "HEAD:refs/heads/pushed")
+        with git_in(self.repository) as git:
+            try:
+                git(*fetch)
+            except CloneFailed as error:
+                if _UNBUNDLED not in error.said or not (commits := _cut_off(git)):
+                    raise
+                (self.repository / "shallow").write_text("".join(f"{commit}\n" for commit in commits))
+                git(*fetch)
+            self.sha = git("rev-parse", "refs/heads/pushed")
+
+    def look(self) -> None:
+        """Ask the source for its branches."""
+        with git_in(self.repository) as git:
+            try:
+                told = git(
+                    *pin(self.source), "ls-remote", "--quiet", "--heads", "--", contacted(self.source), env=self.env
+                )
+            except CloneFailed as error:
+                raise explained(error, self.source) from None
+        rows = (line.split("\t", 1) for line in told.split("\n") if "\t" in line)
+        self.there = {name.removeprefix("refs/heads/"): sha for sha, name in rows}
+
+    def send(self) -> Pushed:
+        """Push the commit. `more["uncertain"]` of the error says that it may have arrived all the same."""
+        with git_in(self.repository) as git:
+            for _ in range(TRIES):
+                before = self.before
+                try:
+                    return self._send(git)
+                except CloneFailed as error:
+                    failed = error
+                if failed.code == "token":
+                    raise failed
+                self._look_after(failed)
+                if self.before == self.sha:
+                    return Pushed(self.branch, self.sha, before)
+                if self.before == before or not self._has(git, self.before):
+                    break
+            raise failed if not self.before or self._has(git, self.before) else self._behind(git)
+
+    def find(self, sha: str, before: str) -> bool:
+        """Return whether the branch has a commit by now that was pushed when the branch was at `before`."""
+        self.sha = sha
+        self._create("sha256" if len(sha) == 64 else "")
+        self.look()
+        if self.before in ("", sha, before):
+            return self.before == sha
+        with git_in(self.repository) as git:
+            self._fetch(git)
+            return git("rev-list", "--count", f"{self.before}..{sha}", check=False) == "0"
+
+    def _create(self, object_format: str) -> None:
+        self.repository.mkdir(exist_ok=True)
+        named = [f"--object-format={object_format}"] if object_format else []  # which git before 2.29 does not know
+        with git_in(self.repository) as git:
+            git("init", "--quiet", "--bare", "--template=", *named)
+
+    def _send(self, git: Callable[..., str]) -> Pushed:
+        words: list[str] = []
+        shown = ("-c", f"core.abbrev={len(self.sha)}", *pin(self.source))
+        what = (contacted(self.source), f"{self.sha}:refs/heads/{self.branch}")
+        try:
+            told = git(*shown, "push", "--porcelain", "--no-progress", *what, env=self.env, heard=words)
+        except CloneFailed as error:
+            flag, summary = self._status(error.told)
+            if flag != "!" or summary.startswith("[remote failure]"):
+                raise explained(error, self.source) from None
+            raise self._refused(error, summary) from None
+        flag, summary = self._status(told)
+        before = {"*": "", "=": self.sha}.get(flag, summary.partition("..")[0])
+        return Pushed(self.branch, self.sha, before, said.remote_lines(words[0]))
+
+    def _status(self, told: str) -> tuple[str, str]:
+        """Return flag and summary of the branch's line, as `git push --porcelain` writes it; empty without one."""
+        ref = re.escape(f":refs/heads/{self.branch}")
+        found = re.search(rf"^([ +*!=-])\t[^\t\n]*{ref}\t(.*)$", told, re.MULTILINE)
+        return (found[1], found[2]) if found else ("", "")
+
+    def _refused(self, error: CloneFailed, summary: str) -> CloneFailed:
+        """Return the error for a branch that the host, or git for it, did not take."""
+        remote = said.remote_lines(error.said)
+        reason = re.search(r"\((.*)\)$", summary)
+        told = f"The repository refused {self.branch}"
+        told += f" ({said.clean(reason[1])})" if reason else ""
+        told += f": {said.joined(remote)}" if remote else "."
+        other = next((name for name in self.there if _clash(name, self.branch)), "")
+        if other:
+            told += f" The branch {said.clean(other)} is there, and git can't keep both names."
+        if reason and reason[1].startswith("shallow update"):
+            told += " The workspace has only a part of the history (a shallow clone), and the rest is not there."
+        return CloneFailed(told, said=error.said, code="refused", more={"remote": remote})
+
+    def _look_after(self, failed: CloneFailed) -> None:
+        """Look again after a push that failed. Raise CloneFailed if the source does not answer."""
+        try:
+            self.look()
+        except CloneFailed as error:
+            if failed.code == "refused":
+                raise failed from None
+            told = f"{failed} Whether the push arrived is unknown, as the source does not answer: {error}"
+            raise CloneFailed(told, more={"uncertain": True}) from None
+
+    def _has(self, git: Callable[..., str], tip: str) -> bool:
+        """Return whether HEAD has a commit of the source."""
+        return git("rev-list", "--count", f"{self.sha}..{tip}", check=False) == "0"
+
+    def _behind(self, git: Callable[..., str]) -> CloneFailed:
+        """Return the error that names the commits of the branch that HEAD lacks."""
+        rows, count = [], 0
+        with suppress(CloneFailed):
+            self._fetch(git)
+            lacking = f"{self.sha}..{self.before}"
+            form = ("-c", "i18n.logOutputEncoding=UTF-8", "log", "--topo-order", "--format=%H %s")
+            listed = git(*form, f"--max-count={MAX_MISSING}", lacking).split("\n")
+            pairs = (row.partition(" ") for row in listed if row)
+            rows = [{"sha": sha, "subject": said.clean(subject, 200)} for sha, _, subject in pairs]
+            count = int(git("rev-list", "--count", lacking))
+        named = ", ".join(f"{row['sha'][:7]} {row['subject']}".strip() for row in rows[:NAMED])
+        more = f" and {count - NAMED:,} more" if count > NAMED else ""
+        commits = f"{count:,} commit{'' if count == 1 else 's'} that {'is' if count == 1 else 'are'} not here"
+        told = (
+            f"{self.branch} has {commits} ({named}{more})." if rows else f"{self.branch} has commits that are not here."
+        )
+        return CloneFailed(told, code="behind", more={"missing": rows, "missing_count": count})
+
+    def _fetch(self, git: Callable[..., str]) -> None:
+        """Fetch the branch as it was looked at. Raise CloneFailed if the source does not give it any more."""
+        fetch = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
+        refs = f"+refs/heads/{self.branch}:refs/there"
+        git(*pin(self.source), *fetch, contacted(self.source), refs, env=self.env)
+        git("cat-file", "-e", f"{self.before}^{{commit}}")
 
 
+def _clash(name: str, other: str) -> bool:
+    return name.startswith(f"{other}/") or other.startswith(f"{name}/")
+
+
+def _object_format(bundle: Path) -> str:
+    """Return the hash function that a bundle's header names, "" for the default."""
+    with open(bundle, "rb") as file:
+        head = file.read(4096).partition(b"\n\n")[0]
+    found = re.search(rb"^@object-format=([a-z0-9]{1,20})$", head, re.MULTILINE)
+    return found[1].decode() if found else ""
+
+
+def _cut_off(git: Callable[..., str]) -> list[str]:
+    """Return the commits of an unpacked bundle whose parents it lacks, as in the bundle of a shallow clone."""
+    head = git("bundle", "list-heads", "../bundle", "HEAD").partition(" ")[0]
+    try:
+        git("fsck", "--connectivity-only", "--no-dangling", "--no-reflogs", "--no-progress", head)
+    except CloneFailed as error:
+        return _CUT.findall(error.told)
+    return []
+
+
+@explains
 def default_branch(source: Git, *, credential: Credential = NONE) -> str:
     """Return the branch that the source's HEAD names, "" if it does not say. Raise CloneFailed."""
     with tempfile.TemporaryDirectory() as folder, git_in(Path(folder)) as git:
@@ -48,10 +220,3 @@ def default_branch(source: Git, *, credential: Credential = NONE) -> str:
         told = git(*pin(source), "ls-remote", "--symref", "--", contacted(source), "HEAD", env=env)
     named = re.search(r"^ref: refs/heads/(.+)\tHEAD$", told, re.MULTILINE)
     return named[1] if named else ""
-
-
-def _branches_there(git: Callable[..., str], source: Git, env: dict[str, str]) -> dict[str, str]:
-    """Return {branch: SHA} of the source as it is now."""
-    told = git(*pin(source), "ls-remote", "--quiet", "--heads", "--", contacted(source), env=env)
-    rows = (line.split("\t", 1) for line in told.splitlines() if "\t" in line)
-    return {name.removeprefix("refs/heads/"): sha for sha, name in rows}

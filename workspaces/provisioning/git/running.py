@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dashboard.workers import warden
 from workspaces import paths
+from workspaces.provisioning.git import said
 from workspaces.provisioning.git.addresses import Git, is_lent
 from workspaces.provisioning.git.credentials import NONE, Credential, basic, complaint
 from workspaces.store import Cancelled
@@ -24,15 +25,23 @@ _LOOK_SECONDS = 0.2  # interval between checks for a cancellation
 
 
 class CloneFailed(Exception):
-    """A clone or push failed; the message is for a person and usually git's own."""
+    """A clone or push failed; the message is for a person and usually git's own.
+
+    `said`, `told`: what git printed on stderr and stdout. `code`: a ReasonCode; `more`: further keys of the outcome.
+    """
+
+    def __init__(self, message: str, *, said: str = "", told: str = "", code: str = "source", more: dict | None = None):
+        super().__init__(message)
+        self.said, self.told, self.code, self.more = said, told, code, more or {}
 
 
 class NotLetIn(CloneFailed):
     """The host wants credentials that were not sent, or refuses those that were. `secret`: {name, origin} to set."""
 
-    def __init__(self, words: str, credential: Credential):
-        super().__init__(words)
-        self.secret = credential.secret
+    def __init__(self, words: str, credential: Credential, **printed: str):
+        secret = credential.secret
+        super().__init__(words, code="token", more={"secret": secret} if secret else {}, **printed)
+        self.secret = secret
 
 
 def pin(source: Git) -> list[str]:
@@ -180,22 +189,34 @@ def git_in(folder: Path, cancel: threading.Event | None = None) -> Iterator[Call
 
 
 def _git(
-    folder: Path, tell: Callable[[str], None], cancel: threading.Event | None, *args: str, env=LOCAL, check=True
+    folder: Path,
+    tell: Callable[[str], None],
+    cancel: threading.Event | None,
+    *args: str,
+    env=LOCAL,
+    check=True,
+    heard: list[str] | None = None,
 ) -> str:
-    """Run git in the folder and return its stdout; "" if it failed and `check` is false, else CloneFailed."""
+    """Run git in the folder and return its stdout; "" if it failed and `check` is false, else CloneFailed.
+
+    What it says on stderr is added to `heard`.
+    """
     with _with_key(env, tell) as env:
-        status, out, said = _run(folder, tell, cancel, args, env)
+        status, out, err = _run(folder, tell, cancel, args, env)
+    told, words = out.decode("utf-8", "replace").strip(), err.decode("utf-8", "replace")
+    if heard is not None:
+        heard.append(words)
     if status and check:
-        raise failure(env, said.decode("utf-8", "replace"), status)
-    return out.decode("utf-8", "replace").strip() if not status else ""
+        raise failure(env, words, status, told)
+    return told if not status else ""
 
 
-def failure(env: dict[str, str], said: str, status: int) -> CloneFailed:
+def failure(env: dict[str, str], words: str, status: int, told: str = "") -> CloneFailed:
     """Return the error for what git said on stderr: NotLetIn if the host that `env` is for wants other credentials."""
-    if isinstance(env, RemoteEnvironment) and (words := complaint(env.source, env.credential, said)):
-        return NotLetIn(words, env.credential)
-    words = said.strip().splitlines()
-    return CloneFailed(f"git said: {words[-1][:500] if words else f'exit status {status}'}")
+    printed = {"said": words, "told": told}
+    if isinstance(env, RemoteEnvironment) and (why := complaint(env.source, env.credential, words)):
+        return NotLetIn(why, env.credential, **printed)
+    return CloneFailed(f"git said: {said.sentence(words, status)}", **printed)
 
 
 def _run(folder: Path, tell, cancel, args: tuple[str, ...], env: dict[str, str]) -> tuple[int, bytes, bytes]:
@@ -215,8 +236,8 @@ def _run(folder: Path, tell, cancel, args: tuple[str, ...], env: dict[str, str])
     tell(f"+{process.pid}")
     try:
         with process:
-            out, said = _hear_out(process, cancel)
-        return process.returncode, out, said
+            out, err = _hear_out(process, cancel)
+        return process.returncode, out, err
     finally:
         tell(f"-{process.pid}")
 

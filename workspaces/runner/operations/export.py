@@ -5,20 +5,25 @@ Git runs beside the workspace, not in it (git/sandbox.py): no program, setting o
 
 import os
 import shutil
-import tempfile
-from functools import partial
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from dashboard.problems import Problem
 from workspaces import history, lifecycle, paths, team_credentials
 from workspaces.models import ReasonCode, State
 from workspaces.provisioning.git import addresses, pushing
+from workspaces.provisioning.git.pushing import Pushed
+from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.git import sandbox, shown
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.services import archives, export
 
+UNBORN = "Nothing is committed yet."  # runner/git/probe.py
 BUNDLE_LIMIT = 2 * 1024**3  # bytes
 LOOK_SECONDS = 60.0
+REASON_LENGTH = 1500  # characters of a reason on the timeline
 
 
 async def make_bundle(job: Job, refs: list[str], into: Path) -> None:
@@ -26,7 +31,9 @@ async def make_bundle(job: Job, refs: list[str], into: Path) -> None:
     try:
         await sandbox.bundle(job.workspace, await job.readable_tree(), refs, into, BUNDLE_LIMIT)
     except sandbox.NoAnswer as error:
-        raise Refused(f"git made no bundle of {job.workspace.key}: {error}") from None
+        raise Refused(
+            f"git made no bundle of {job.workspace.key}: {error}" if str(error) != UNBORN else UNBORN
+        ) from None
 
 
 class MakeArchive(Kind):
@@ -62,35 +69,97 @@ class Push(Kind):
 
     async def perform(self, job):
         await job.require(State.READY)
-        sha = await push(job)
-        return {"ok": True, "reason": f"Pushed {sha[:12]} to {job.args['branch']}.", "sha": sha}
+        return _outcome(await push(job))
 
     async def recover(self, job):
-        """Declare the push uncertain: only the remote knows whether it arrived."""
-        raise unclear("The runner stopped during the push.")
+        """Ask the source whether the push arrived before the runner stopped."""
+        await job.refresh()
+        return _outcome(await find_pushed(job))
 
     def finish(self, job, outcome):
-        data = {"branch": job.args["branch"], "ok": outcome["ok"], "reason": outcome["reason"][:500]}
+        data = {"branch": job.args["branch"], "ok": outcome["ok"], "reason": outcome["reason"][:REASON_LENGTH]}
         lifecycle.record(job.workspace, job.by, "workspace.pushed", data)
 
 
-async def push(job: Job, *, again: bool = False) -> str:
-    """Push HEAD to the branch in the job's arguments; return its SHA. `again`: also if it is there already.
+def _outcome(pushed: Pushed) -> dict:
+    remote = {"remote": pushed.remote} if pushed.remote else {}
+    reason = f"Pushed {pushed.sha[:12]} to {pushed.branch}."
+    return {"ok": True, "reason": reason, "sha": pushed.sha, "pushed": pushed.as_json, **remote}
 
-    With `sha` in the arguments, only that commit; with `seen`, only if it sends what a page or card showed.
+
+async def push(job: Job, *, again: bool = False) -> Pushed:
+    """Push HEAD to the branch in the job's arguments. `again`: it is no error that the branch has the commit already.
+
+    With `sha` in the arguments, only that commit; with `seen`, only if it sends what a page or card showed. The job has
+    started once something may be pushed.
     """
+    told = await _shown(job) if job.args.get("seen") else None
+    try:
+        async with _sending(job) as sending:
+            await _look(job, sending, told)
+            if sending.before == sending.sha:
+                if again:
+                    return Pushed(sending.branch, sending.sha, sending.before)
+                raise Refused(f"Nothing to push: {sending.branch} is at {sending.sha[:12]}, which is HEAD, already.")
+            await job.progress(step="push", sha=sending.sha, **{"from": sending.before})
+            await job.mark_started()
+            return await job.thread(sending.send)
+    except CloneFailed as error:
+        raise _not_pushed(error) from None
+
+
+async def _look(job: Job, sending: pushing.Push, told: dict | None) -> None:
+    """Unpack what would be pushed, and compare it with what was shown and with what the source has."""
+    await job.progress(step="bundle")
+    await make_bundle(job, ["HEAD"], sending.bundle)
+    await job.thread(sending.unpack)
+    await job.progress(step="look")
+    await job.thread(sending.look)
+    await job.thread(_check, job.args.get("sha", ""), told, sending)
+
+
+async def find_pushed(job: Job) -> Pushed:
+    """Return the push that was under way when the runner stopped, if the source has it; else raise Refused.
+
+    The outcome is uncertain only if the source does not answer.
+    """
+    branch, sha, before = job.args["branch"], *(job.operation.progress.get(name, "") for name in ("sha", "from"))
+    try:
+        async with _sending(job) as sending:
+            if await job.thread(sending.find, sha, before):
+                return Pushed(branch, sha, before)
+    except (CloneFailed, Problem) as error:
+        raise unclear(
+            f"The runner stopped during the push, and the source does not say what arrived: {error}"
+        ) from None
+    at = f"is at {sending.before[:12]}" if sending.before else "is not there"
+    reason = f"The runner stopped during the push, and {sha[:12]} did not arrive: {branch} {at}. Push again."
+    raise Refused(reason, ReasonCode.RUNNER_STOPPED)
+
+
+@asynccontextmanager
+async def _sending(job: Job) -> AsyncIterator[pushing.Push]:
+    """Yield a push in a folder of its own; remove it afterwards, and first what a killed runner left of it."""
     workspace, branch = job.workspace, job.args["branch"]
     source = await job.thread(addresses.check_git, workspace.remote, branch)
     credential = await job.thread(team_credentials.credential_of, workspace.team, source)
-    told = await _shown(job) if job.args.get("seen") else None
-    scratch = Path(tempfile.mkdtemp(prefix="push-", dir=paths.folder_of(workspace.pk)))
+    folder = paths.folder_of(workspace.pk) / f"push-{job.operation.pk}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
     try:
-        await make_bundle(job, ["HEAD"], scratch / "bundle")
-        check = partial(_check, job.args.get("sha", ""), told)
-        how = {"check": check, "credential": credential, "again": again}
-        return await job.thread(partial(pushing.push_bundle, scratch, source, branch, **how))
+        yield pushing.Push(folder, source, branch, credential)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _not_pushed(error: CloneFailed) -> Refused:
+    """Return the outcome of a push that failed, with the way on."""
+    words, code = str(error), ReasonCode(error.code)
+    if not error.more.get("uncertain"):
+        words += " Nothing was pushed."
+    if code == ReasonCode.BEHIND:
+        words += " Take the next revision (POST …/revisions), or push to another branch."
+    return Refused(words, code, **error.more)
 
 
 async def _shown(job: Job) -> dict:
@@ -108,11 +177,12 @@ async def _shown(job: Job) -> dict:
     raise Refused("What a push would send has changed since it was shown. Nothing was pushed. Look at it again.")
 
 
-def _check(expected: str, told: dict | None, repository: Path, sha: str, tips: list[str]) -> None:
+def _check(expected: str, told: dict | None, sending: pushing.Push) -> None:
     """Refuse a push of another commit than `expected`, or of anything else than was `told`."""
-    if expected and sha != expected:
-        raise _moved(expected, sha)
-    if told is not None and (differs := shown.check(repository, sha, tips, told)):
+    if expected and sending.sha != expected:
+        raise _moved(expected, sending.sha)
+    tips = list(sending.there.values())
+    if told is not None and (differs := shown.check(sending.repository, sending.sha, tips, told)):
         # What was pushed before may not be there any more, so it is not counted on at the next look.
         raise Refused(f"What this would push is not what was shown. {differs} Nothing was pushed.", forgets=True)
 

@@ -45,7 +45,7 @@ class OpenPullRequest(Kind):
         except code_hosts.Refused as error:
             raise Refused(f"{error} Nothing was pushed.", ReasonCode.SOURCE) from None
         pull_requests.check_branches(job.args["branch"], job.args["base"], [default])
-        sha = await push(job, again=True)
+        sha = (await push(job, again=True)).sha
         await job.progress(step="pull_request", sha=sha)
         wanted = Wanted(*(job.args[name] for name in ("branch", "base", "title", "body")))
         try:
