@@ -201,8 +201,8 @@ def test_keys_are_lent_to_submodules_of_the_same_owner_alone(served, places, tmp
     served("private")
     _, _, reasons = cloned(tmp_path, served("super"))
     assert reasons["ours"] == ""
-    assert "git said" in reasons["theirs"]
-    assert "git said" in reasons["hidden"]
+    assert "asks for credentials. git said" in reasons["theirs"]
+    assert "or it is private" in reasons["hidden"]
     assert "own owner" in reasons["ssh"]
     assert not any(key for path, key in served.heard if path.startswith("/others/"))
     assert any(key for path, key in served.heard if path.startswith("/team/private/"))
