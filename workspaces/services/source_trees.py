@@ -17,16 +17,16 @@ def of(workspace: Workspace, store: Store) -> str:
     return tree if tree and store.catalog.holds(bytes.fromhex(tree)) else ""
 
 
-def of_team(team_id) -> dict[str, Workspace]:
+def of_team(team) -> dict[str, Workspace]:
     """Return the trees with a workspace of the team that names each."""
-    rows = Workspace.objects.filter(team=team_id, purged_at=None, source__has_key=TREE)
+    rows = Workspace.objects.filter(team=team, purged_at=None, source__has_key=TREE)
     return {row.source[TREE]: row for row in rows.only("key", "source")}
 
 
-def forget(team_id, has_value: Callable[[bytes], int]) -> dict[str, Workspace]:
+def forget(team, has_value: Callable[[bytes], int]) -> dict[str, Workspace]:
     """Forget the trees of which `has_value` is true, and return them."""
-    gone = {tree: row for tree, row in of_team(team_id).items() if has_value(bytes.fromhex(tree))}
-    for row in Workspace.objects.filter(team=team_id, source__has_key=TREE):
+    gone = {tree: row for tree, row in of_team(team).items() if has_value(bytes.fromhex(tree))}
+    for row in Workspace.objects.filter(team=team, source__has_key=TREE):
         if row.source[TREE] in gone:
             source = {name: value for name, value in row.source.items() if name != TREE}
             Workspace.objects.filter(pk=row.pk).update(source=source)

@@ -172,6 +172,22 @@ def test_chosen_snapshots_are_deleted_and_their_bytes_leave_the_disk(purge, team
     assert search(team, wanted)[0] == []
 
 
+def test_the_source_as_it_came_is_named_and_forgotten(purge, team, workspace, kept, wanted):
+    first = kept(1, {"config": f"KEY={VALUE}"})
+    last = kept(2, {"config": "KEY=none"})
+    workspace.source = {"upload": "x", "tree": first.tree_hex}
+    workspace.save(update_fields=["source"])
+    Snapshot.objects.filter(pk=first.pk).delete()
+    found, _ = search(team, wanted)
+    assert [(place.what, place.paths, place.why_kept) for place in found] == [("files of a source", ("config",), "")]
+    done = purge()
+    _collect(team, done)
+    workspace.refresh_from_db()
+    assert (workspace.source, [place.what for place in done.removed]) == ({"upload": "x"}, ["files of a source"])
+    assert PLAIN not in on_disk(team)
+    assert Store.open(paths.store_of(team.pk)).catalog.holds(bytes(last.tree))
+
+
 def test_the_current_snapshot_stays_and_a_hold_only_goes_when_that_is_said(purge, team, workspace, kept):
     held = kept(1, {"config.env": VALUE})
     current = kept(3, {"config.env": VALUE})

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from dashboard.models import Actor
 from workspaces import lifecycle
 from workspaces.models import Snapshot, Workspace
-from workspaces.services import archives
+from workspaces.services import archives, source_trees
 from workspaces.services.retention.holds import lock
 from workspaces.services.scrub import downloads, programs, rows, stored
 from workspaces.services.scrub.places import Place
@@ -74,6 +74,9 @@ def _purge_snapshots(team, wanted: Wanted, chosen: set[str], past_holds: bool, b
                 why = _delete(snapshot, chosen, past_holds, by)
                 done.add(Place(**(place.as_json() | {"paths": place.paths, "why_kept": why})))
                 done.trees += [] if why else [snapshot.tree_hex]
+        for tree, row in source_trees.forget(team, trees.count).items():
+            done.add(stored.place_of_source(row, trees, tree))
+            done.trees.append(tree)
         for place in stored.others(team, trees):
             done.add(place)
         done.contents = trees.contents()

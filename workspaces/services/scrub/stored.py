@@ -6,6 +6,7 @@ from dashboard import clock
 from dashboard.batches import in_batches
 from workspaces import stores
 from workspaces.models import Artifact, HomeLayer, Operation, Rehearsal, Snapshot, State, Workspace
+from workspaces.services import source_trees
 from workspaces.services.retention.holds import Held
 from workspaces.services.scrub.places import ARTIFACT, HOME, REHEARSAL, SNAPSHOT, Place
 from workspaces.services.scrub.value import INFLATED_BYTES, Wanted
@@ -113,6 +114,9 @@ def find(team, trees: Trees) -> Iterator[Place]:
     for snapshot in in_batches(rows(team)):
         if count := trees.count(snapshot.tree):
             yield place_of(snapshot, trees, count, kept.why(snapshot, past_holds=True))
+    for tree, workspace in source_trees.of_team(team).items():
+        if trees.count(bytes.fromhex(tree)):
+            yield place_of_source(workspace, trees, tree)
     yield from others(team, trees)
 
 
@@ -140,6 +144,13 @@ def others(team, trees: Trees) -> Iterator[Place]:
             yield Place(
                 HOME, "files kept in an environment", layer.key, str(layer.pk), layer.key, count=count, why_kept=why
             )
+
+
+def place_of_source(workspace: Workspace, trees: Trees, tree: str) -> Place:
+    """Return the place of a source as it came; a purge forgets it, and the next revision then deletes nothing."""
+    count, paths = trees.count(bytes.fromhex(tree)), tuple(trees.paths(bytes.fromhex(tree)))
+    name = f"source of {workspace.key} as it came"
+    return Place(REHEARSAL, "files of a source", name, workspace=workspace.key, paths=paths, count=count)
 
 
 def place_of(snapshot: Snapshot, trees: Trees, count: int, why_kept: str) -> Place:
