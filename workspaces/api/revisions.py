@@ -11,7 +11,7 @@ from workspaces.api.lookup import find
 from workspaces.services import revisions
 
 router = Router(tags=["workspaces"])
-WAIT_SECONDS = 120
+WAIT_SECONDS = 50  # less than most clients and proxies wait for an answer
 
 
 @router.post(
