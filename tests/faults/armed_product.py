@@ -23,6 +23,7 @@ LIFE_POINTS += ("restore.frozen", "restore.saved", "restore.placed", "restore.ba
 LIFE_POINTS += ("archive.stopped", "archive.verified", "archive.marked", "archive.removing", "archive.back")
 LIFE_POINTS += ("archive.returned", "archive.changes_kept", "create.given")
 LIFE_POINTS += ("checkpoint_files.kept", "checkpoint_files.saved", "checkpoint_files.placed")
+LIFE_POINTS += ("revise.saved", "revise.fetched", "revise.placed", "revise.merged", "revise.taken")
 ENDS = ("denied", "expired", "cancelled", "succeeded", "failed", "uncertain")
 TRUTH = 5.0  # seconds after the parts answer again within which pages and API must be true
 KILLS = 4  # of one start: the supervisor pauses twice as long before each next one

@@ -211,3 +211,17 @@ def test_the_image_of_a_private_registry_is_refused_in_words(desk, docker, produ
     assert told["detail"].startswith("127.0.0.1 is at a private address")
     listed = {each["name"]: each for each in lead.get("/environments").json["environments"]}
     assert (listed[name]["version"], listed[name]["image"]) == (1, "127.0.0.1:1/team/app:3.12")
+
+
+def test_git_merges_a_revision_into_a_container(desk, docker, repository):
+    """Whether or not the image has a git: it is this host's that merges, as the user of the container."""
+    path, first, second = repository
+    key = docker(source={"git": str(path), "ref": "main"})["key"]
+    desk.run(key, "echo mine > mine")
+    desk.post(f"/workspaces/{key}/revisions", {"git": str(path), "ref": "feature"})
+    assert desk.get(f"/workspaces/{key}/files/.git/refs/heads/main").body.decode() == f"{second}\n"
+    assert b"return b + a" in desk.get(f"/workspaces/{key}/files/calc.py").body
+    assert desk.get(f"/workspaces/{key}/files/mine").body == b"mine\n"
+    owners = desk.run(key, "stat -c %u . calc.py .git/index .git/refs/heads/main mine").split()
+    assert owners == owners[:1] * 5
+    assert desk.get(f"/workspaces/{key}").json["source"]["sha"] == second != first

@@ -174,6 +174,9 @@ def test_a_revision_leaves_what_git_pull_leaves(sides, seed):
     came, done = sides.take(how)
     found = sides.state(sides.taken)
     pulled = sides.state(sides.pulled)
+    if "error" in done and found["rebasing"]:  # git stops without a conflict; the runner restores the files
+        assert pulled["rebasing"]
+        return
     if "error" in done:  # the runner then restores what it fetched, too
         unlike = {"refs": None, "status": None}
         assert found | unlike == before | unlike

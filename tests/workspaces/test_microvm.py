@@ -405,3 +405,21 @@ def test_no_git_of_the_workspace_makes_its_bundle(desk, microvm, repository, tmp
     (tmp_path / "bundle").write_bytes(desk.get(f"/workspaces/{key}/bundle").body)
     told = subprocess.run(["git", "bundle", "list-heads", "bundle"], cwd=tmp_path, capture_output=True, text=True)
     assert f"{first} HEAD" in told.stdout
+
+
+def test_git_merges_a_revision_into_a_guest(desk, microvm, repository):
+    """It works in a copy on this host, from where the outcome, a conflict or a merge, is put into the guest."""
+    path, _, second = repository
+    key = microvm(source={"git": str(path), "ref": "main"})["key"]
+    desk.run(key, "echo mine > mine; chmod 755 mine; echo 'mine = 1' > calc.py; git commit -qam agent")
+    wish = {"git": str(path), "ref": "feature"}
+    before = desk.run(key, "git rev-parse HEAD; git status --porcelain")
+    refused = desk.post(f"/workspaces/{key}/revisions", wish, 409).json
+    assert [row["path"] for row in refused.get("conflicts", ())] == ["calc.py"], refused
+    assert desk.run(key, "git rev-parse HEAD; git status --porcelain") == before
+    desk.post(f"/workspaces/{key}/revisions", wish | {"how": "merge"}, None)
+    desk.settled(key)
+    told = desk.run(key, "git rev-parse MERGE_HEAD; git status --porcelain; stat -c %U . calc.py .git/index; cat mine")
+    assert told.decode().split("\n") == [second, "UU calc.py", "?? mine", *["agent"] * 3, "mine", ""]
+    assert desk.run(key, "head -c 8 calc.py; git merge --abort; git rev-parse HEAD") == b"<<<<<<< " + before[:41]
+    desk.call("DELETE", f"/workspaces/{key}", expect=202)

@@ -205,7 +205,8 @@ def _launch(workspace: Workspace, program: str, question: dict, tree: Path, sour
         arguments += ["--ro-bind", shown["python"], str(prefix)]
     arguments += ["--remount-ro", "/", "--chdir", root, "--"]
     text = (HERE / program).read_text()
-    uid = (workspace.uid or os.stat(tree).st_uid or NOBODY) if is_root else os.getuid()
+    own = workspace.uid if tree == paths.tree_of(workspace) else 0  # a copy has the users of the guest that it is of
+    uid = (own or os.stat(tree).st_uid or NOBODY) if is_root else os.getuid()
     return {
         "argv": [binary, *arguments, python, "-I", "-S", "-c", text, json.dumps(question | {"root": root})],
         "env": {},

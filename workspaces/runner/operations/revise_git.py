@@ -111,6 +111,7 @@ async def _merged(job, fetched: dict, safety) -> dict:
             if how != BESIDE:
                 _check(job, came, safety, how)
                 head, conflicts = await steps.merge(came, how or MERGE)
+                failpoint("revise.placed")
     except CannotMerge as error:
         raise _refused(str(error), safety, [Conflict(path, []) for path in error.paths]) from None
     return {
