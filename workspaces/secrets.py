@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 
 import ahocorasick_rs
-from django.conf import settings
 from django.db import transaction
 
 from dashboard import clock, redaction
@@ -22,7 +21,7 @@ from dashboard.keys import keyring, sealed_files
 from dashboard.keys.secret_forms import encoded_forms
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
-from workspaces import code_hosts, extensions
+from workspaces import extensions, secret_origins
 from workspaces.models import Environment, HandedSecret, Scope, Secret, SecretFinding, Workspace
 from workspaces.shim.record import Handed
 
@@ -43,14 +42,15 @@ SCOPES = {"setup": Scope.SETUP, "agent": Scope.AGENT}
 
 
 def put(
-    team: Team, name: str, scope: str, value: str, *, origin="", expires_at=None, by: Actor, replace=False
+    team: Team, name: str, scope: str, value: str, *, origin="", host_key="", expires_at=None, by: Actor, replace=False
 ) -> Secret:
     """Set a secret, or with `replace` a new value for it. Problem 422 for invalid input, 409 if it exists already.
 
-    `origin`: where a code host's token is sent, and nowhere else; "" keeps the one that is set.
+    `origin`: where a credential for repositories is used, and nowhere else; "" keeps the one that is set, and its
+    `host_key`, which an ssh key needs.
     """
     check_name(name)
-    origin = check_origin(scope, origin)
+    origin = secret_origins.check(scope, origin)
     value = value.replace("\r\n", "\n")  # browsers end lines with CR LF
     _check_value(value)
     _check_expiry(expires_at)
@@ -61,9 +61,11 @@ def put(
             raise conflict(f"{name} already exists for this phase; replace its value on its own page.")
         verb = "secret.replaced" if secret else "secret.set"
         secret = secret or Secret(team=team, name=name, scope=scope)
+        if origin and origin != secret.origin:
+            secret.origin, secret.host_key, secret.public_key = origin, "", ""
+        value = secret_origins.fit(secret, value, host_key or secret.host_key)
         secret.value, secret.version = ring.encrypt(value.encode(), _associated_data(secret)), uuid.uuid4()
         secret.expires_at, secret.set_at, secret.set_by = expires_at, clock.now(), by.as_json
-        secret.origin = origin or secret.origin
         secret.save()
         Event.objects.record(team, actor=by, verb=verb, subject=secret, data=_data(secret))
     return secret
@@ -77,6 +79,18 @@ def change_expiry(secret: Secret, expires_at: datetime | None, *, by: Actor):
             secret.expires_at = expires_at
             data = _data(secret)
             Event.objects.record(secret.team_id, actor=by, verb="secret.expiry_changed", subject=secret, data=data)
+
+
+def change_host_key(secret: Secret, host_key: str, *, by: Actor):
+    """Pin other keys of the ssh host that the secret is for. Problem 422 for a text without one."""
+    if not secret_origins.is_ssh(secret.origin):
+        raise invalid("Only an ssh key has a host key.", field="host_key")
+    pinned = secret_origins.pinned(host_key)
+    with Team.objects.turn(secret.team_id):
+        if Secret.objects.filter(pk=secret.pk).exclude(host_key=pinned).update(host_key=pinned):
+            secret.host_key = pinned
+            data = _data(secret)
+            Event.objects.record(secret.team_id, actor=by, verb="secret.host_key_changed", subject=secret, data=data)
 
 
 def delete(secret: Secret, *, by: Actor):
@@ -96,20 +110,6 @@ def check_name(name: str, what: str = "secret") -> str:
     if RESERVED.fullmatch(name):
         raise invalid(f"{name} is reserved for programs; use another name.")
     return name
-
-
-def check_origin(scope: str, origin: str) -> str:
-    """Return an origin in its one form. Problem 422 for one that no token is sent to."""
-    if not origin:
-        return ""
-    if scope != Scope.CODE_HOST:
-        raise invalid("Only a token for a code host has an origin.", field="origin")
-    found = code_hosts.origin_of(origin)
-    if not found:
-        raise invalid("Give the code host's address alone, such as https://git.example.org:8443.", field="origin")
-    if found.startswith("http://") and not settings.HANDRAIL_PRIVATE_SOURCES:
-        raise invalid("A token is sent over https only.", field="origin")
-    return found
 
 
 def _check_value(value: str):
@@ -140,8 +140,7 @@ def _handed_associated_data(handed: HandedSecret) -> str:
 
 def _data(secret: Secret) -> dict:
     expires = secret.expires_at.isoformat(timespec="seconds") if secret.expires_at else None
-    origin = {"origin": secret.origin} if secret.origin else {}
-    return {"name": secret.name, "scope": secret.scope, "expires_at": expires} | origin
+    return {"name": secret.name, "scope": secret.scope, "expires_at": expires} | secret_origins.told(secret)
 
 
 # Handing to programs --------------------------------------------------------------------------------------------------

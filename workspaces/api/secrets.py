@@ -20,13 +20,21 @@ Scope = Literal[*models.Scope.values]
 
 
 class SecretIn(schemas.Strict):
-    """A secret's value, until when it is given to programs, and where a code host's token is sent."""
+    """A secret's value, until when it is given to programs, and where a credential for repositories is used."""
 
     scope: Scope = Field(
         "agent", description="setup: the setup script; agent: all other programs; host, models: Handrail"
     )
     origin: str = Field(
-        "", max_length=300, description="host: the only scheme, host and port that the token is sent to; empty: kept"
+        "",
+        max_length=300,
+        description="host: the only scheme, host and port that it is used at: http(s) for a token, ssh for a key; "
+        "empty: kept",
+    )
+    host_key: str = Field(
+        "",
+        max_length=20_000,
+        description="host, with an ssh origin: the key that the host must show, as in known_hosts; empty: kept",
     )
     value: str | None = Field(None, max_length=secrets.VALUE_BYTES, description="null: keep the value that is set")
     expires_at: AwareDatetime | None = Field(None, description="null: never")
@@ -35,7 +43,11 @@ class SecretIn(schemas.Strict):
 class SecretOut(Schema):
     name: str
     scope: str
-    origin: str = Field(description="where a code host's token is sent; empty for other secrets, and where none is set")
+    origin: str = Field(description="where a credential for repositories is used; empty for other secrets")
+    kind: Literal["token", "ssh_key", ""] = Field(description="of a credential for repositories; empty for others")
+    host_key: str = Field(description="of an ssh key: what its host must show, one key on each line")
+    public_key: str = Field(description="of an ssh key: what its host needs to know, such as ssh-ed25519 AAAA…")
+    fingerprint: str = Field(description="of an ssh key: that of public_key")
     state: str = Field(description="set, expired or unreadable (no key of this host decrypts it)")
     version: UUID = Field(description="changes with the value")
     expires_at: datetime | None
@@ -73,14 +85,17 @@ def show_secret(request, name: str, scope: Scope | Literal[""] = ""):
 
 @router.put("/secrets/{name}", response={200: SecretOut} | PROBLEMS)
 def set_secret(request, name: str, wish: SecretIn):
-    """Set a secret, or replace its value and expiry; without a value, change the expiry alone."""
+    """Set a secret, or replace its value and expiry; without a value, change the expiry and host key alone."""
     team, by = _team(request), request.auth.actor
     if wish.value is None:
         if wish.origin:
-            raise invalid("Set the token again with its new origin.", field="value")
-        secrets.change_expiry(secret_uses.find(team, name, wish.scope), wish.expires_at, by=by)
+            raise invalid("Set the token or key again with its new origin.", field="value")
+        found = secret_uses.find(team, name, wish.scope)
+        if wish.host_key:
+            secrets.change_host_key(found, wish.host_key, by=by)
+        secrets.change_expiry(found, wish.expires_at, by=by)
     else:
-        how = {"origin": wish.origin, "expires_at": wish.expires_at}
+        how = {"origin": wish.origin, "host_key": wish.host_key, "expires_at": wish.expires_at}
         secrets.put(team, name, wish.scope, wish.value, **how, by=by, replace=True)
     return Status(200, secret_uses.of_one(secret_uses.find(team, name, wish.scope)))
 

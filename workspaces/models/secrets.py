@@ -23,12 +23,11 @@ class Secret(models.Model):
     team = models.ForeignKey(Team, models.CASCADE, related_name="secrets")
     name = models.CharField(max_length=80)  # also the environment variable that holds it
     scope = models.CharField(max_length=8, choices=Scope)
-    # The only place where a credential for repositories is used: scheme, host and port, as `check_origin` writes them.
+    # The only scheme, host and port that a credential for repositories is for (`secret_origins.check`).
     origin = models.CharField(max_length=300, default="", blank=True)
-    host_key = models.TextField(
-        default="", blank=True
-    )  # with an ssh origin: the keys that its host may show, one a line
-    public_key = models.TextField(default="", blank=True)  # with an ssh origin: what belongs to the private key
+    # With an ssh origin: the keys that its host may show, one on a line, and the public part of the value.
+    host_key = models.TextField(default="", blank=True)
+    public_key = models.TextField(default="", blank=True)
     value = models.BinaryField()
     version = models.UUIDField(default=uuid.uuid4)  # changes with the value
     expires_at = models.DateTimeField(null=True, blank=True)

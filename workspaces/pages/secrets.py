@@ -12,9 +12,10 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard.models import Team
 from dashboard.pages import READ_OR_WRITE, as_uuid, ask_first, carry_out, must, signed_in
 from dashboard.problems import Problem, invalid
-from workspaces import secrets
+from workspaces import secret_origins, secrets
 from workspaces.models import Scope, Secret
 from workspaces.pages.header import find
+from workspaces.provisioning.git import ssh_keys
 from workspaces.services import environments, secret_expiry
 
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
@@ -33,7 +34,7 @@ class SecretForm(forms.Form):
         label=gettext_lazy("Name"),
         max_length=80,
         help_text=gettext_lazy(
-            "Programs find it in the environment variable of this name. A token for pull requests is named after its"
+            "Programs find it in the environment variable of this name. One for repositories is named after its"
             " host: CODE_HOST_GITHUB_COM for github.com."
         ),
         widget=forms.TextInput(attrs={**PLAIN, "class": "code-field", "placeholder": "NPM_TOKEN"}),
@@ -43,7 +44,7 @@ class SecretForm(forms.Form):
         choices=[
             (Scope.SETUP.value, gettext_lazy("The setup script; agents never see it")),
             (Scope.AGENT.value, gettext_lazy("The agent, commands, terminals and services")),
-            (Scope.CODE_HOST.value, gettext_lazy("Handrail, for pull requests; no program of a workspace sees it")),
+            (Scope.CODE_HOST.value, gettext_lazy("Handrail, for repositories; no program of a workspace sees it")),
             (Scope.MODELS.value, gettext_lazy("Handrail, for models; no program of a workspace sees it")),
         ],
     )
@@ -51,14 +52,28 @@ class SecretForm(forms.Form):
         label=gettext_lazy("Code host"),
         required=False,
         max_length=300,
-        help_text=gettext_lazy("The only address that a token for pull requests is sent to: https://github.com."),
+        help_text=gettext_lazy(
+            "The only address that it is used at, to clone, fetch, push and open pull requests: https://github.com for"
+            " a token, ssh://github.com for a deploy key."
+        ),
         widget=forms.TextInput(attrs={**PLAIN, "class": "code-field"}),
+    )
+    host_key = forms.CharField(
+        label=gettext_lazy("Host key"),
+        required=False,
+        max_length=20_000,
+        help_text=gettext_lazy(
+            "For a deploy key: a line that `ssh-keyscan github.com` prints, compared with what the host publishes."
+            " Handrail talks to no host that shows another key."
+        ),
+        widget=forms.Textarea(attrs={**PLAIN, "class": "code-field", "rows": 2}),
     )
     value = forms.CharField(
         label=gettext_lazy("Value"),
         strip=False,
         help_text=gettext_lazy(
-            "Never shown again. Snapshots and output are scanned for values of eight bytes or more."
+            "Never shown again. Snapshots and output are scanned for values of eight bytes or more. A deploy key is a"
+            " private key in OpenSSH's format, without a passphrase."
         ),
         widget=NeverShown(attrs={**PLAIN, "class": "code-field", "rows": 3}),
     )
@@ -73,9 +88,10 @@ class SecretForm(forms.Form):
         super().__init__(data, initial=initial)
         self.fields["team"].queryset = Team.objects.filter(pk__in=[team.pk for team in teams]).order_by("name")
         if secret:
-            for name in ("team", "name", "scope", *(("origin",) if secret.scope != Scope.CODE_HOST else ())):
+            is_of_repositories = secret.scope == Scope.CODE_HOST
+            for name in ("team", "name", "scope", *(() if is_of_repositories else ("origin", "host_key"))):
                 del self.fields[name]
-            self.initial["origin"] = secret.origin
+            self.initial |= {"origin": secret.origin, "host_key": secret.host_key}
             self.fields["value"].required = False
             self.fields["value"].label = gettext("New value")
             self.fields["value"].help_text = gettext("Leave empty to keep the current value. Never shown again.")
@@ -87,7 +103,8 @@ class SecretForm(forms.Form):
     def clean(self):
         given = super().clean()
         if given.get("scope") == Scope.CODE_HOST and not given.get("origin"):
-            self.add_error("origin", gettext("Give the address of the code host, such as https://github.com."))
+            words = gettext("Give the address of the code host, such as https://github.com or ssh://github.com.")
+            self.add_error("origin", words)
         return given
 
 
@@ -185,12 +202,12 @@ def _save(request, form, found=None):
         return None
     by, given = request.caller.actor, form.cleaned_data
     what = (found.team, found.name, found.scope) if found else (given["team"], given["name"], given["scope"])
-    origin = given.get("origin", "")
+    origin, host_key = given.get("origin", ""), given.get("host_key", "")
     try:
-        if found and not given["value"] and secrets.check_origin(found.scope, origin) != found.origin:
-            raise invalid(gettext("Set the token again with its new address."))
+        if found and not given["value"] and secret_origins.check(found.scope, origin) != found.origin:
+            raise invalid(gettext("Set the token or key again with its new address."), field="value")
         if given["value"] or not found:
-            how = {"origin": origin, "expires_at": given["expires_at"]}
+            how = {"origin": origin, "host_key": host_key, "expires_at": given["expires_at"]}
             secrets.put(*what, given["value"], **how, by=by, replace=found is not None)
             words = (
                 gettext("%(name)s is replaced. New programs get it.")
@@ -199,10 +216,12 @@ def _save(request, form, found=None):
             )
             say = words % {"name": what[1]}
         else:
+            if host_key:
+                secrets.change_host_key(found, host_key, by=by)
             secrets.change_expiry(found, given["expires_at"], by=by)
             say = gettext("%(what)s was not changed.") % {"what": what[1]}
     except Problem as problem:
-        form.add_error(None, problem.detail)
+        form.add_error(problem.extra["field"] if problem.extra.get("field") in form.fields else None, problem.detail)
         return None
     messages.success(request, say)
     return redirect("secrets")
@@ -215,4 +234,7 @@ def _page(request, form, found=None):
         names = [e.name for e in newest if found.name in e.secrets.get(found.scope, [])]
         context |= {"used_by": sorted(names), "state": secrets.state(found)}
         context["expires_soon"] = secret_expiry.is_near(found)
+        if found.public_key:
+            context["fingerprint"] = ssh_keys.fingerprint(found.public_key)
+            context["host_fingerprints"] = [ssh_keys.fingerprint(line) for line in found.host_key.splitlines()]
     return render(request, "workspaces/secret_edit.html", context)

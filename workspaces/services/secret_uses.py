@@ -4,8 +4,9 @@ from collections import defaultdict
 
 from dashboard.models import Team
 from dashboard.problems import conflict, not_found
-from workspaces import secrets
+from workspaces import secret_origins, secrets
 from workspaces.models import HandedSecret, Secret
+from workspaces.provisioning.git import ssh_keys
 from workspaces.services import environments, secret_expiry
 
 
@@ -36,6 +37,10 @@ def _told(team: Team, rows) -> list[dict]:
             "name": secret.name,
             "scope": secret.scope,
             "origin": secret.origin,
+            "kind": secret_origins.kind_of(secret),
+            "host_key": secret.host_key,
+            "public_key": secret.public_key,
+            "fingerprint": ssh_keys.fingerprint(secret.public_key) if secret.public_key else "",
             "state": secrets.state(secret),
             "version": secret.version,
             "expires_at": secret.expires_at,

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from dashboard import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem
-from workspaces import secrets
+from workspaces import secret_origins, secrets
 from workspaces.models import Scope
 from workspaces.services import secret_uses
 
@@ -31,7 +31,8 @@ class Command(BaseCommand):
                 one.add_argument("name", metavar="NAME")
                 one.add_argument("--for", dest="scope", choices=Scope.values, default=Scope.AGENT.value)
             if verb == "set":
-                one.add_argument("--origin", default="", metavar="URL", help="where a code host's token is sent")
+                one.add_argument("--origin", default="", metavar="URL", help="where a credential for repositories goes")
+                one.add_argument("--host-key", default="", metavar="LINE", help="of an ssh origin, as in known_hosts")
                 one.add_argument("--days", type=int, metavar="N", help="days until it expires; without: never")
 
     def handle(self, *, verb, team, **options):
@@ -43,12 +44,12 @@ class Command(BaseCommand):
         except Problem as refused:
             raise CommandError(refused.detail) from None
 
-    def _set(self, team, *, name, scope, origin, days, **options):
+    def _set(self, team, *, name, scope, origin, host_key, days, **options):
         secrets.check_name(name)
         if days is not None and not 1 <= days <= 3650:
             raise CommandError("A secret expires after 1 to 3650 days.")
         expires_at = None if days is None else clock.now() + timedelta(days=days)
-        how = {"origin": secrets.check_origin(scope, origin), "expires_at": expires_at}
+        how = {"origin": secret_origins.check(scope, origin), "host_key": host_key, "expires_at": expires_at}
         secrets.put(team, name, scope, read_value(), **how, by=BY, replace=True)
         self.stdout.write(f"{name} is set. New programs get it.")
 
