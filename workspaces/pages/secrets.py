@@ -63,7 +63,7 @@ class SecretForm(forms.Form):
         required=False,
         max_length=20_000,
         help_text=gettext_lazy(
-            "For a deploy key: a line that `ssh-keyscan github.com` prints, compared with what the host publishes."
+            "For a deploy key: a line that ssh-keyscan github.com prints, compared with what the host publishes."
             " Handrail talks to no host that shows another key."
         ),
         widget=forms.Textarea(attrs={**PLAIN, "class": "code-field", "rows": 2}),
