@@ -69,7 +69,10 @@ def push(tmp_path, source, credential):
     tree, scratch = tmp_path / "tree", into(tmp_path, "scratch")
     git("commit", "--allow-empty", "-qm", "More", cwd=tree)
     git("bundle", "create", "-q", str(scratch / "bundle"), "HEAD", cwd=tree)
-    return pushing.push_bundle(scratch, source, "work", check=lambda *told: None, credential=credential)
+    sending = pushing.Push(scratch, source, "work", credential)
+    sending.unpack()
+    sending.look()
+    return sending.send().sha
 
 
 def test_the_key_clones_names_the_default_branch_and_pushes(team, host, source, bare, tmp_path):
