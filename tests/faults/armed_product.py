@@ -24,6 +24,7 @@ LIFE_POINTS += ("archive.stopped", "archive.verified", "archive.marked", "archiv
 LIFE_POINTS += ("archive.returned", "archive.changes_kept", "create.given")
 LIFE_POINTS += ("checkpoint_files.kept", "checkpoint_files.saved", "checkpoint_files.placed")
 LIFE_POINTS += ("revise.saved", "revise.fetched", "revise.placed", "revise.merged", "revise.taken")
+LIFE_POINTS += ("push.looked", "push.begun", "push.sent")
 ENDS = ("denied", "expired", "cancelled", "succeeded", "failed", "uncertain")
 TRUTH = 5.0  # seconds after the parts answer again within which pages and API must be true
 KILLS = 4  # of one start: the supervisor pauses twice as long before each next one

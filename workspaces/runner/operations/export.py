@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
 from workspaces import history, lifecycle, paths, team_credentials
 from workspaces.models import ReasonCode, State
@@ -102,8 +103,12 @@ async def push(job: Job, *, again: bool = False) -> Pushed:
                     return Pushed(sending.branch, sending.sha, sending.before)
                 raise Refused(f"Nothing to push: {sending.branch} is at {sending.sha[:12]}, which is HEAD, already.")
             await job.progress(step="push", sha=sending.sha, **{"from": sending.before})
+            failpoint("push.looked")
             await job.mark_started()
-            return await job.thread(sending.send)
+            failpoint("push.begun")
+            pushed = await job.thread(sending.send)
+            failpoint("push.sent")
+            return pushed
     except CloneFailed as error:
         raise _not_pushed(error) from None
 
