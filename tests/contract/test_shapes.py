@@ -35,7 +35,8 @@ from workspaces.diff import readable, tables
 from workspaces.drivers import box, sandbox
 from workspaces.egress import http_head, names
 from workspaces.envelope import output_refusals
-from workspaces.manifests import git_state, ignore_patterns
+from workspaces.git_files import patterns as ignore_patterns
+from workspaces.manifests import git_state
 from workspaces.provisioning import devcontainer, images
 from workspaces.provisioning.repository_files import handrail_toml, others
 from workspaces.runner import redacted_files

@@ -13,10 +13,11 @@ import time
 import zlib
 from collections.abc import Iterator
 
+from workspaces.git_files import index as git_index
+from workspaces.git_files import patterns as ignore_patterns
+from workspaces.git_files.index import DIRECTORY, GITLINK, Index, Indexed
+from workspaces.git_files.objects import Objects
 from workspaces.history import named
-from workspaces.manifests import git_index, ignore_patterns
-from workspaces.manifests.git_index import DIRECTORY, GITLINK, Index, Indexed
-from workspaces.manifests.git_objects import Objects
 from workspaces.store import StoreError
 from workspaces.store.files import read_whole
 
@@ -124,23 +125,23 @@ class _Walk:
             return True
         if info.st_size & 0xFFFFFFFF == entry.size and self._same_time(info.st_mtime_ns, entry.mtime_ns):
             return False
-        return self._sha(path, info) != entry.sha
+        return self._sha(path, info, len(entry.sha)) != entry.sha
 
     def _same_time(self, now: int, noted: int) -> bool:
         """Return whether git would trust the time: it is the noted one, and older than the index."""
         same = now == noted if noted % 10**9 else now // 10**9 == noted // 10**9
         return same and now < self.written_ns
 
-    def _sha(self, path: bytes, info) -> bytes:
+    def _sha(self, path: bytes, info, name_bytes: int) -> bytes:
         self.check_time()
         if stat.S_ISLNK(info.st_mode):
             data = self.files.readlink(path)
-            return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
+            return _name_of(data, name_bytes)
         self.hashed += info.st_size
         if self.hashed > HASHED_BYTES:
             raise CutOff(f"more than {HASHED_BYTES >> 20} MB would have to be compared by content")
         data = read_whole(self.files, path, info.st_size)
-        return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
+        return _name_of(data, name_bytes)
 
     def _is_untracked(self, path: bytes, info, ignored: tuple) -> bool:
         """Return whether git would list it as untracked: not ignored, and if a folder, with such a file in it."""
@@ -163,6 +164,11 @@ class _Walk:
             return ((prefix, ignore_patterns.parse(bytes_of(self.files, path, IGNORE_BYTES))),)
         except (OSError, ValueError):
             return ()
+
+
+def _name_of(data: bytes, name_bytes: int) -> bytes:
+    algorithm = "sha1" if name_bytes == 20 else "sha256"
+    return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
 
 
 def _is_ignored(path: bytes, is_folder: bool, ignored: tuple) -> bool:

@@ -10,8 +10,9 @@ import struct
 from collections import OrderedDict
 
 from workspaces.envelope.sensitive_names import OUTER, any_takes_effect
-from workspaces.manifests import git_index, ignore_patterns
-from workspaces.manifests.git_index import GITLINK, Index
+from workspaces.git_files import index as git_index
+from workspaces.git_files import patterns as ignore_patterns
+from workspaces.git_files.index import GITLINK, Index
 from workspaces.store import StoreError
 from workspaces.store.files import read_whole
 

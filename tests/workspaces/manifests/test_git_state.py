@@ -13,15 +13,15 @@ IDENTITY = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
 STATES = {"??": "untracked", " M": "modified", " D": "deleted", "M ": "staged", "A ": "staged", "D ": "staged"}
 
 
-@pytest.fixture
-def git(tmp_path):
+@pytest.fixture(params=["sha1", "sha256"])
+def git(tmp_path, request):
     """`git("add", ".")` in a new repository of five committed files."""
 
     def run(*args):
         done = subprocess.run(["git", *IDENTITY, *args], cwd=tmp_path, check=True, capture_output=True, text=True)
         return done.stdout
 
-    run("init", "-q", "-b", "main")
+    run("init", "-q", "-b", "main", f"--object-format={request.param}")
     (tmp_path / "deep" / "er").mkdir(parents=True)
     for name in ("one", "two", "three", "deep/four", "deep/er/five"):
         (tmp_path / name).write_text(f"{name}\n")

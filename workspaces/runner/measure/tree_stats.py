@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
-from workspaces.manifests import git_index
+from workspaces.git_files import index as git_index
 from workspaces.store import safe_open
 from workspaces.store.files import Found, read_whole
 

@@ -9,7 +9,7 @@ from dashboard.models import Team
 from dashboard.problems import Problem, invalid
 from workspaces import secrets
 from workspaces.egress.names import BadName, read_rules
-from workspaces.manifests import ignore_patterns
+from workspaces.git_files import patterns as ignore_patterns
 from workspaces.models import FOLDER, AgentsTogether, Environment, Lfs, Submodules
 from workspaces.provisioning import agent_programs, eligibility, images, isolation, model_access
 from workspaces.provisioning.git.addresses import check_git, check_word

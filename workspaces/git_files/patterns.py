@@ -41,13 +41,16 @@ def matching(patterns: list[Pattern], path: bytes, is_folder: bool) -> bool | No
     """Return whether the last matching pattern ignores the path (below the file's folder); None if none matches."""
     names = tuple(path.split(b"/"))
     for pattern in reversed(patterns):
-        if (is_folder or not pattern.folders_only) and _is_path(pattern.parts, names):
+        if (is_folder or not pattern.folders_only) and is_path(pattern.parts, names):
             return not pattern.is_negated
     return None
 
 
-def _is_path(parts: tuple[bytes, ...], names: tuple[bytes, ...]) -> bool:
-    """Match from the end, so that the cheapest comparison comes first; a row holds which ends of `names` match."""
+def is_path(parts: tuple[bytes, ...], names: tuple[bytes, ...]) -> bool:
+    """Return whether the parts match the whole path.
+
+    Match from the end, so that the cheapest comparison comes first; a row holds which ends of `names` match.
+    """
     row = [False] * len(names) + [True]
     for number, part in enumerate(reversed(parts)):
         if part == b"**":

@@ -1,10 +1,10 @@
-"""Parse a git index (versions 2 to 4, SHA-1), so that neither git nor the repository's configuration has to run."""
+"""Parse a git index (versions 2 to 4), so that neither git nor the repository's configuration has to run."""
 
 import struct
 from typing import NamedTuple
 
 _HEAD = struct.Struct(">4sII")
-_ENTRY = struct.Struct(">10I20sH")
+_ENTRIES = {20: struct.Struct(">10I20sH"), 32: struct.Struct(">10I32sH")}  # by the bytes of an object's name
 ASSUME_VALID, EXTENDED, STAGE, NAME_LENGTH = 0x8000, 0x4000, 0x3000, 0x0FFF
 SKIP_WORKTREE = 0x4000  # of the extended flags
 DIRECTORY = 0o040000  # mode of a folder that a sparse index leaves out
@@ -40,18 +40,31 @@ def parse(data: bytes, max_entries: int) -> Index:
         if count > max_entries:
             raise Unreadable(f"the index has more than {max_entries:,} entries")
         entries, at, path = {}, _HEAD.size, b""
+        name_bytes = _name_bytes(data, version)
         for _ in range(count):
-            path, entry, at = _entry(data, at, version, path)
+            path, entry, at = _entry(data, at, version, path, _ENTRIES[name_bytes])
             entries[path] = entry
-        return Index(entries, _cached_tree(data, at))
+        return Index(entries, _cached_tree(data, at, name_bytes))
     except (struct.error, IndexError) as error:
         raise Unreadable("the index is cut short") from error
 
 
-def _entry(data: bytes, at: int, version: int, before: bytes) -> tuple[bytes, Indexed, int]:
+def _name_bytes(data: bytes, version: int) -> int:
+    """Return 20, or 32 in a repository of SHA-256: the index does not say it, but where the first path is does."""
+    for count, form in _ENTRIES.items():
+        at = _HEAD.size + form.size
+        if len(data) > at:
+            flags = form.unpack_from(data, _HEAD.size)[-1]
+            at += (2 if flags & EXTENDED else 0) + (version == 4)
+            if data.find(b"\0", at) - at == flags & NAME_LENGTH:
+                return count
+    return 20
+
+
+def _entry(data: bytes, at: int, version: int, before: bytes, form: struct.Struct) -> tuple[bytes, Indexed, int]:
     start = at
-    _, _, seconds, nanoseconds, _, _, mode, _, _, size, sha, flags = _ENTRY.unpack_from(data, at)
-    at, more = at + _ENTRY.size, 0
+    _, _, seconds, nanoseconds, _, _, mode, _, _, size, sha, flags = form.unpack_from(data, at)
+    at, more = at + form.size, 0
     if flags & EXTENDED:
         (more,) = struct.unpack_from(">H", data, at)
         at += 2
@@ -76,14 +89,14 @@ def _offset(data: bytes, at: int) -> tuple[int, int]:
     return value, at + 1
 
 
-def _cached_tree(data: bytes, at: int) -> bytes | None:
+def _cached_tree(data: bytes, at: int, name_bytes: int) -> bytes | None:
     """Return the root of the cached tree; None if it is not valid. Raise Unreadable for a split index."""
-    while at + 8 <= len(data) - 20:
+    while at + 8 <= len(data) - name_bytes:
         name, size = struct.unpack_from(">4sI", data, at)
         body, at = data[at + 8 : at + 8 + size], at + 8 + size
         if name == b"link":
             raise Unreadable("the index is split")
         if name == b"TREE" and body[:1] == b"\0":
             line, _, rest = body[1:].partition(b"\n")
-            return rest[:20] if not line.startswith(b"-") else None
+            return rest[:name_bytes] if not line.startswith(b"-") else None
     return None

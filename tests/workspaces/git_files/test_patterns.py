@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from workspaces.manifests.ignore_patterns import is_name, matching, parse
+from workspaces.git_files.patterns import is_name, matching, parse
 
 PATHS = [
     "a.o",

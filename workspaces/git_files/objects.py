@@ -1,4 +1,7 @@
-"""Read git's commits and trees from their files (loose or packed, SHA-1), without git and without its configuration."""
+"""Read git's objects from their files (loose or packed), without git and without its configuration.
+
+The names are as many bytes as the one that is asked for: 20, or 32 in a repository of SHA-256.
+"""
 
 import stat
 import struct
@@ -39,7 +42,7 @@ class Objects:
         line = content.split(b"\n", 1)[0]
         if kind != b"commit" or not line.startswith(b"tree "):
             raise Missing("it is not a commit")
-        return bytes.fromhex(line[5:45].decode("ascii", "replace"))
+        return bytes.fromhex(line[5 : 5 + 2 * len(commit)].decode("ascii", "replace"))
 
     def entries(self, tree: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield (mode, name, id) of a tree. Raise Missing."""
@@ -50,8 +53,8 @@ class Objects:
         while at < len(content):
             end = content.index(b"\0", at)
             mode, _, name = content[at:end].partition(b" ")
-            yield int(mode, 8), name, content[end + 1 : end + 21]
-            at = end + 21
+            yield int(mode, 8), name, content[end + 1 : end + 1 + len(tree)]
+            at = end + 1 + len(tree)
 
     def _loose(self, sha: bytes) -> tuple[bytes, bytes]:
         name = sha.hex().encode()
@@ -62,7 +65,7 @@ class Objects:
     def _packed(self, sha: bytes, depth: int) -> tuple[bytes, bytes]:
         for index, pack, count in self._all_packs():
             if (at := _position(index, count, sha)) is not None:
-                return self._at(pack, at, depth)
+                return self._at(pack, at, depth, len(sha))
         raise Missing(f"{sha.hex()} is not here")
 
     def _all_packs(self):
@@ -83,7 +86,7 @@ class Objects:
         if len(head) == _TABLE and head[:8] == b"\xfftOc\0\0\0\2":
             self._packs.append((index, pack, struct.unpack(">I", head[-4:])[0]))
 
-    def _at(self, pack, at: int, depth: int) -> tuple[bytes, bytes]:
+    def _at(self, pack, at: int, depth: int, name_bytes: int) -> tuple[bytes, bytes]:
         if depth > MAX_DELTAS:
             raise Missing("its deltas are nested too deep")
         head = pack.pread(64, at)
@@ -94,10 +97,10 @@ class Objects:
             return KINDS[kind], _inflate_at(pack, at + used, size)
         if kind == OFFSET_DELTA:
             back, used = _back(head, used)
-            base_kind, base = self._at(pack, at - back, depth + 1)
+            base_kind, base = self._at(pack, at - back, depth + 1, name_bytes)
         elif kind == REFERENCE_DELTA:
-            base_kind, base = self.read(head[used : used + 20], depth + 1)
-            used += 20
+            base_kind, base = self.read(head[used : used + name_bytes], depth + 1)
+            used += name_bytes
         else:
             raise Missing("it has a kind that is not read here")
         return base_kind, _patched(base, _inflate_at(pack, at + used, size))
@@ -124,13 +127,14 @@ def _position(index, count: int, sha: bytes) -> int | None:
     """Return the offset of an object in the pack, from the pack's index (version 2)."""
     fan = struct.unpack(">2I", index.pread(8, 8 + 4 * (sha[0] - 1))) if sha[0] else (0, *_number(index, 8))
     low, high = fan
+    size = len(sha)
     while low < high:
         middle = (low + high) // 2
-        found = index.pread(20, _TABLE + 20 * middle)
+        found = index.pread(size, _TABLE + size * middle)
         if found == sha:
-            (at,) = _number(index, _TABLE + 24 * count + 4 * middle)
+            (at,) = _number(index, _TABLE + (size + 4) * count + 4 * middle)
             if at & 0x80000000:
-                place = _TABLE + 28 * count + 8 * (at & 0x7FFFFFFF)
+                place = _TABLE + (size + 8) * count + 8 * (at & 0x7FFFFFFF)
                 return struct.unpack(">Q", index.pread(8, place))[0]
             return at
         low, high = (middle + 1, high) if found < sha else (low, middle)
