@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from dashboard.problems import invalid, not_found
 from workspaces import absent, guarded, history, ignored
+from workspaces.git_files import committed
 from workspaces.models import Workspace
 from workspaces.store import Store, StoreError, text
 from workspaces.store.diff import ADDED, MODE, MODIFIED, REMOVED, RENAMED, TYPE, Change
@@ -138,7 +139,10 @@ class Changes:
         hidden = {row.path for row in self.rows if any(map(is_hidden, filter(None, (row.path, row.old_path))))}
         for path in sorted(hidden):
             yield b"Left out: %s " % path.replace(b"\n", b"?") + guarded.WORDS.encode() + b".\n"
-        yield from text.patch(self.store, *self.trees, without=without | hidden, owners=self.owners)
+        form = committed.form_of(self.store, *self.trees)
+        shown = {"without": without | hidden, "owners": self.owners}
+        also = [path for path in form.renewed({row.path for row in self.rows}) if not is_hidden(path)]
+        yield from text.patch(self.store, *self.trees, **shown, form=form, also=also)
 
     def restorable(self, row: history.FileChange) -> tuple[bool, bool]:
         """Return whether the path can be made again what it is at the old and at the new tree."""

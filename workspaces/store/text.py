@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .content import read_entry
@@ -127,23 +127,58 @@ def _hunk(hunk, compared: Compared) -> Hunk:
 # -- patches -------------------------------------------------------------------------------------------------------
 
 
+class Form:
+    """How a patch has the files: here as they are, with the names that git gives blobs by SHA-1."""
+
+    algorithm = "sha1"
+
+    def sides(self, path: bytes, before: bytes | None, after: bytes | None) -> tuple[bytes | None, bytes | None]:
+        """Return both contents of a path; None where there is no file."""
+        return before, after
+
+    def alters(self, path: bytes) -> bool:
+        """Return whether a file at this path may have another content than the one on disk."""
+        return False
+
+    def renewed(self, changed: set[bytes]) -> list[bytes]:
+        """Return paths of files that did not change and may have another content in the patch all the same."""
+        return []
+
+    def name(self, data: bytes) -> bytes:
+        """Return the name of the blob with this content."""
+        hashed = hashlib.new(self.algorithm, b"blob %d\0" % len(data), usedforsecurity=False)
+        hashed.update(data)
+        return hashed.hexdigest().encode()
+
+
 def patch(
-    store: Store, a: str, b: str, *, without: frozenset[bytes] = frozenset(), owners: bool = True
+    store: Store,
+    a: str,
+    b: str,
+    *,
+    without: frozenset[bytes] = frozenset(),
+    owners: bool = True,
+    form: Form | None = None,
+    also: Iterable[bytes] = (),
 ) -> Iterator[bytes]:
     """Yield a patch from tree a to tree b, file by file. Raise StoreError for a file beyond PATCH_FILE_BYTES.
 
     It holds what git tracks: files and symlinks with their contents and the executable bit. What git has no form for
     is named in comments before the first file, which `git apply` passes over. Times and everything inside a `.git` are
     left out, and so are the changes of the paths in `without`. `owners`: see `diff.reviewed`.
+    `also`: paths of files that are the same in both trees, and differ in the form alone.
     """
+    files = _Files(store, form or Form())
     changes = [change for change in reviewed(store.diff(a, b), owners=owners) if change.path not in without]
     outside = [change for change in changes if not inside_git(change.path)]
     yield from _comments(outside, owners)
     for change in changes:
         if inside_git(change.path) or (change.old_path and inside_git(change.old_path)):
-            yield from _halfinside_git(store, change)
+            yield from _halfinside_git(files, change)
         else:
-            yield from _one(store, change)
+            yield from _one(files, change)
+    for path in also:
+        yield from _whole(files, path, store.entry(a, path), store.entry(b, path))
 
 
 def _comments(changes: list[Change], owners: bool) -> Iterator[bytes]:
@@ -155,14 +190,21 @@ def _comments(changes: list[Change], owners: bool) -> Iterator[bytes]:
                 yield b"#   %s: %s\n" % (quoted(change.path), b", ".join(quoted(str(fact).encode()) for fact in found))
 
 
-def _halfinside_git(store: Store, change: Change) -> Iterator[bytes]:
+class _Files(NamedTuple):
+    """Where the contents are, and how the patch has them."""
+
+    store: Store
+    form: Form
+
+
+def _halfinside_git(files: _Files, change: Change) -> Iterator[bytes]:
     # For git, a file moved into a .git folder was deleted, and one moved out of it was added.
     if change.kind != RENAMED:
         return
     if not inside_git(change.path):
-        yield from _whole(store, change.path, None, change.new)
+        yield from _whole(files, change.path, None, change.new)
     elif not inside_git(change.old_path):
-        yield from _whole(store, change.old_path, change.old, None)
+        yield from _whole(files, change.old_path, change.old, None)
 
 
 def inside_git(path: bytes) -> bool:
@@ -170,19 +212,31 @@ def inside_git(path: bytes) -> bool:
     return b".git" in path.lower().split(b"/")
 
 
-def _one(store: Store, change: Change) -> Iterator[bytes]:
+def _one(files: _Files, change: Change) -> Iterator[bytes]:
     old = change.old if change.old is not None and _has_text(change.old) else None
     new = change.new if change.new is not None and _has_text(change.new) else None
-    if change.kind == RENAMED:
+    if change.kind == RENAMED and _differs_by_path(files, change):
+        yield from _whole(files, change.old_path, old, None)
+        yield from _whole(files, change.path, None, new)
+    elif change.kind == RENAMED:
         yield _renamed(change)
     elif old and new and old.kind != new.kind:
-        yield from _whole(store, change.path, old, None)
-        yield from _whole(store, change.path, None, new)
+        yield from _whole(files, change.path, old, None)
+        yield from _whole(files, change.path, None, new)
     elif change.kind in (ADDED, REMOVED) or not (old and new):
         if old or new:
-            yield from _whole(store, change.path, old, new)
+            yield from _whole(files, change.path, old, new)
     elif change.kind != MODE or git_mode(old) != git_mode(new):
-        yield from _whole(store, change.path, old, new)
+        yield from _whole(files, change.path, old, new)
+
+
+def _differs_by_path(files: _Files, change: Change) -> bool:
+    """Return whether a file that only moved has another content in the patch at its new path."""
+    if not (files.form.alters(change.old_path) or files.form.alters(change.path)):
+        return False
+    before, _ = _sides(files, change.old_path, change.old, None)
+    _, after = _sides(files, change.path, None, change.new)
+    return before != after
 
 
 def git_mode(entry: Entry) -> str:
@@ -217,11 +271,13 @@ def _renamed(change: Change) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
-def _whole(store: Store, path: bytes, old: Entry | None, new: Entry | None) -> Iterator[bytes]:
+def _whole(files: _Files, path: bytes, old: Entry | None, new: Entry | None) -> Iterator[bytes]:
     """Yield the part of a patch for one file; `old` is None for an added file, `new` for a deleted one."""
     if max(side.size for side in (old, new) if side) > PATCH_FILE_BYTES:
         raise StoreError(f"{path!r} is too large for a patch")
-    before, after = _bytes_of(store, old), _bytes_of(store, new)
+    before, after = _sides(files, path, old, new)
+    if before == after and old and new and git_mode(old) == git_mode(new):
+        return  # only what git does not keep differs, such as line ends
     a, b = quoted(b"a/" + path), quoted(b"b/" + path)
     modes = [git_mode(side).encode() if side else None for side in (old, new)]
     head = [b"diff --git %s %s" % (a, b)]
@@ -232,7 +288,8 @@ def _whole(store: Store, path: bytes, old: Entry | None, new: Entry | None) -> I
     elif modes[0] != modes[1]:
         head += [b"old mode %s" % modes[0], b"new mode %s" % modes[1]]
     if before != after or old is None or new is None:
-        names = [_blob_name(data) if side else b"0" * 40 for side, data in ((old, before), (new, after))]
+        none = b"0" * len(files.form.name(b""))
+        names = [files.form.name(data) if side else none for side, data in ((old, before), (new, after))]
         head.append(b"index %s..%s" % tuple(names) + (b" " + modes[0] if modes[0] == modes[1] else b""))
     yield b"\n".join(head) + b"\n"
     if before == after:
@@ -250,6 +307,15 @@ def _whole(store: Store, path: bytes, old: Entry | None, new: Entry | None) -> I
         yield _hunk_bytes(hunk)
 
 
+def _sides(files: _Files, path: bytes, old: Entry | None, new: Entry | None) -> tuple[bytes, bytes]:
+    """Return both contents as the patch has them; b"" where there is no file."""
+    raw = [_bytes_of(files.store, side) if side else None for side in (old, new)]
+    asked = [data if side and side.kind == FILE else None for data, side in zip(raw, (old, new), strict=True)]
+    kept = files.form.sides(path, *asked)
+    before, after = (data if data is not None else plain or b"" for data, plain in zip(kept, raw, strict=True))
+    return before, after
+
+
 def _hunk_bytes(hunk: Hunk) -> bytes:
     numbers = (hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines)
     parts = [b"@@ -%d,%d +%d,%d @@\n" % numbers]
@@ -258,10 +324,6 @@ def _hunk_bytes(hunk: Hunk) -> bytes:
         if line.ends_without_newline:
             parts.append(b"\n\\ No newline at end of file\n")
     return b"".join(parts)
-
-
-def _blob_name(data: bytes) -> bytes:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest().encode()
 
 
 def _literal(data: bytes) -> bytes:
