@@ -1,11 +1,11 @@
-"""Where a secret for repositories is used: one origin, by a token for http(s) or a deploy key for ssh."""
+"""Where a secret for repositories is used: one origin, by a token for http(s) or a deploy key for ssh; signing keys."""
 
 from django.conf import settings
 
-from dashboard.problems import invalid
+from dashboard.problems import conflict, invalid
 from workspaces import code_hosts
 from workspaces.models import Scope, Secret
-from workspaces.provisioning.git import ssh_keys
+from workspaces.provisioning.git import signing, ssh_keys
 
 TOKEN, SSH_KEY = "token", "ssh_key"
 
@@ -41,6 +41,8 @@ def fit(secret: Secret, value: str, host_key: str) -> str:
     if not is_ssh(secret.origin):
         if host_key:
             raise invalid("Only an ssh key has a host key: give an origin such as ssh://a.example.", field="host_key")
+        if secret.scope == Scope.SIGNING:
+            return _fit_to_sign(secret, value)
         if secret.scope != Scope.CODE_HOST:
             return value
         if ssh_keys.looks_private(value):
@@ -54,6 +56,21 @@ def fit(secret: Secret, value: str, host_key: str) -> str:
         raise invalid(str(error), field="value") from None
     secret.host_key = pinned(host_key)
     return f"{value.strip()}\n"
+
+
+def _fit_to_sign(secret: Secret, value: str) -> str:
+    """Set the public part of a signing key, and return it as it is kept. Problem 409, 422."""
+    if (other := signing_key_of(secret.team_id)) and other.name != secret.name:
+        raise conflict(f"The team signs with {other.name}. Delete it first, or replace its value.")
+    try:
+        secret.public_key = signing.public_of(signing.key_of(value))
+    except ValueError as error:
+        raise invalid(str(error), field="value") from None
+    return f"{value.strip()}\n"
+
+
+def signing_key_of(team) -> Secret | None:
+    return Secret.objects.filter(team=team, scope=Scope.SIGNING).order_by("name").first()
 
 
 def pinned(text: str) -> str:

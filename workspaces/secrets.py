@@ -181,6 +181,12 @@ def for_models(team_id, name: str) -> str:
     return _for_handrail(team_id, name, Scope.MODELS)
 
 
+def for_signing(team) -> str:
+    """Return the team's signing key, "" if none is set that is in force."""
+    secret = secret_origins.signing_key_of(team)
+    return _for_handrail(team, secret.name, Scope.SIGNING) if secret else ""
+
+
 def _for_handrail(team, name: str, scope: Scope) -> str:
     """Return a value that no program of a workspace is given, so that nothing is recorded as handed."""
     secret = Secret.objects.filter(team=team, scope=scope, name=name).first()

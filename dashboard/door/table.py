@@ -240,6 +240,7 @@ _DECLARED = [
         POST /workspaces/{key}/lessons
         GET /workspaces/{key}/bundle
         POST /workspaces/{key}/push
+        POST /workspaces/{key}/signatures
         POST /workspaces/{key}/pull-requests
         POST /workspaces/{key}/artifacts
         POST /workspaces/{key}/checkpoints

@@ -258,6 +258,7 @@ WORDS = {
     "workspace.proof_failed": gettext_lazy("Files differ from the snapshot"),
     "workspace.proven": gettext_lazy("Files match the snapshot"),
     "workspace.purged": gettext_lazy("Deleted for good"),
+    "workspace.commit_signed": gettext_lazy("Signed with the team's key"),
     "workspace.pull_request": gettext_lazy("Opened a pull request"),
     "workspace.preview_opened": gettext_lazy("Opened a preview of a port"),
     "workspace.pushed": gettext_lazy("Pushed"),

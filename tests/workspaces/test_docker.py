@@ -1,11 +1,13 @@
 """Workspaces in containers, through the whole product on a real engine."""
 
+import hashlib
 import json
 import subprocess
 import uuid
 
 import pytest
 
+from tests.support.desk import Desk
 from tests.support.engine import Client, make_busybox
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import IMAGES, OPTIONS, Blocking
@@ -225,3 +227,30 @@ def test_git_merges_a_revision_into_a_container(desk, docker, repository):
     owners = desk.run(key, "stat -c %u . calc.py .git/index .git/refs/heads/main mine").split()
     assert owners == owners[:1] * 5
     assert desk.get(f"/workspaces/{key}").json["source"]["sha"] == second != first
+
+
+AS_GIT_DOES = r"""
+setting() { sed -n "s/.*$1 = \"\(.*\)\"/\1/p" /etc/handrail/gitconfig; }
+by="$(setting name) <$(setting email)> 2 +0000"
+printf 'tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor %s\ncommitter %s\n\nhello\n' "$by" "$by" > /tmp/commit
+/etc/handrail/sign -Y sign -n git -f key /tmp/commit
+head -1 /tmp/commit.sig
+head -c 3000 /dev/zero | $(setting clean) --only-look
+"""
+
+
+def test_a_commit_is_signed_and_a_file_of_git_lfs_becomes_a_pointer(desk, docker, product, tmp_path):
+    """The image has no git: our programs are started as git would start them, by the bundled Python."""
+    lead = Desk(product, product.person_token("lead-of-docker", "admin"))
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    lead.call("PUT", "/secrets/SIGNING_KEY", {"scope": "signing", "value": (tmp_path / "key").read_text()})
+    lead.post("/environments", {"name": "docker-lfs", "driver": "docker", "image": IMAGE, "lfs": "pulled"})
+    key = desk.create(environment="docker-lfs")["key"]
+    said = desk.run(key, AS_GIT_DOES).decode().splitlines()
+    lead.call("DELETE", "/secrets/SIGNING_KEY", expect=204)
+    assert said == [
+        "-----BEGIN SSH SIGNATURE-----",
+        "version https://git-lfs.github.com/spec/v1",
+        f"oid sha256:{hashlib.sha256(bytes(3000)).hexdigest()}",
+        "size 3000",
+    ]

@@ -84,6 +84,9 @@ class NewEnvironment(schemas.Strict):
     minimum_isolation: str | None = Field(None, max_length=20)
     repository: str | None = Field(None, max_length=500)
     ref: str | None = Field(None, max_length=200)
+    sign_commits: bool | None = Field(
+        None, description="whether commits in its workspaces are signed, if the team has a signing key"
+    )
     submodules: Submodules | None = Field(None, description="what becomes of the submodules of the source")
     lfs: Lfs | None = Field(None, description="what becomes of the files of the source that git-lfs keeps")
     setup: str | None = Field(None, max_length=100_000)

@@ -23,7 +23,7 @@ class SecretIn(schemas.Strict):
     """A secret's value, until when it is given to programs, and where a credential for repositories is used."""
 
     scope: Scope = Field(
-        "agent", description="setup: the setup script; agent: all other programs; host, models: Handrail"
+        "agent", description="setup: the setup script; agent: all other programs; host, models, signing: Handrail"
     )
     origin: str = Field(
         "",
@@ -46,8 +46,9 @@ class SecretOut(Schema):
     origin: str = Field(description="where a credential for repositories is used; empty for other secrets")
     kind: Literal["token", "ssh_key", ""] = Field(description="of a credential for repositories; empty for others")
     host_key: str = Field(description="of an ssh key: what its host must show, one key on each line")
-    public_key: str = Field(description="of an ssh key: what its host needs to know, such as ssh-ed25519 AAAA…")
-    fingerprint: str = Field(description="of an ssh key: that of public_key")
+    public_key: str = Field(description="of an ssh key or a signing key, such as ssh-ed25519 AAAA…")
+    fingerprint: str = Field(description="that of public_key")
+    allowed_signers: str = Field(description="of a signing key: the line of an allowed_signers file for its signatures")
     state: str = Field(description="set, expired or unreadable (no key of this host decrypts it)")
     version: UUID = Field(description="changes with the value")
     expires_at: datetime | None

@@ -398,7 +398,7 @@ def write_system_files(etc: Path, spec: RunSpec) -> None:
         file.parent.mkdir(exist_ok=True)
         file.parent.chmod(0o755)
         file.write_bytes(content)
-        file.chmod(0o444)
+        file.chmod(0o555 if content.startswith(b"#!") else 0o444)
 
 
 def own(folder: Path, uid: int) -> None:

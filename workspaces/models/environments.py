@@ -56,6 +56,8 @@ class Environment(models.Model):
     build = models.JSONField(default=dict, blank=True)  # {"dockerfile", "args", "target"} of an image that is a folder
     repository = models.CharField(max_length=500, blank=True)
     ref = models.CharField(max_length=200, blank=True)
+    # Whether commits and tags made in workspaces are signed, if the team has a key for that.
+    sign_commits = models.BooleanField(default=True)
     submodules = models.CharField(max_length=8, choices=Submodules, default=Submodules.CLONED, blank=True)
     lfs = models.CharField(max_length=8, choices=Lfs, default=Lfs.LEFT, blank=True)
     setup = models.TextField(blank=True)

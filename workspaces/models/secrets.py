@@ -14,6 +14,7 @@ class Scope(models.TextChoices):
     AGENT = "agent", "Agent"
     CODE_HOST = "host", "Handrail, for repositories"
     MODELS = "models", "Handrail, for models"
+    SIGNING = "signing", "Handrail, for signatures of commits"
 
 
 class Secret(models.Model):

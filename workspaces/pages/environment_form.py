@@ -19,6 +19,7 @@ INITIAL = (
     "ref",
     "submodules",
     "lfs",
+    "sign_commits",
     "setup",
     "maintenance",
     "working_directory",
@@ -119,6 +120,12 @@ class EnvironmentForm(forms.Form):
         choices=Lfs.choices,
         initial=Lfs.LEFT,
         help_text=gettext_lazy("Their content is pulled from the source's own host, and is never pushed."),
+    )
+    sign_commits = forms.BooleanField(
+        label=gettext_lazy("Sign commits"),
+        required=False,
+        initial=True,
+        help_text=gettext_lazy("With the team's signing key, if it has one under Secrets. The key stays outside."),
     )
     setup = _code(
         gettext_lazy("Setup script"),
@@ -300,6 +307,7 @@ class EnvironmentForm(forms.Form):
             "ref": cleaned["ref"],
             "submodules": cleaned["submodules"],
             "lfs": cleaned["lfs"],
+            "sign_commits": cleaned["sign_commits"],
             "setup": cleaned["setup"].replace("\r\n", "\n"),
             "maintenance": cleaned["maintenance"].replace("\r\n", "\n"),
             "build": self._build(),

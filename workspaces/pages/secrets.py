@@ -16,7 +16,7 @@ from workspaces import secret_origins, secrets
 from workspaces.models import Scope, Secret
 from workspaces.pages.header import find
 from workspaces.provisioning.git import ssh_keys
-from workspaces.services import environments, secret_expiry
+from workspaces.services import environments, secret_expiry, secret_uses
 
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 
@@ -46,6 +46,10 @@ class SecretForm(forms.Form):
             (Scope.AGENT.value, gettext_lazy("The agent, commands, terminals and services")),
             (Scope.CODE_HOST.value, gettext_lazy("Handrail, for repositories; no program of a workspace sees it")),
             (Scope.MODELS.value, gettext_lazy("Handrail, for models; no program of a workspace sees it")),
+            (
+                Scope.SIGNING.value,
+                gettext_lazy("Handrail, for signatures of commits; no program of a workspace sees it"),
+            ),
         ],
     )
     origin = forms.CharField(
@@ -237,4 +241,5 @@ def _page(request, form, found=None):
         if found.public_key:
             context["fingerprint"] = ssh_keys.fingerprint(found.public_key)
             context["host_fingerprints"] = [ssh_keys.fingerprint(line) for line in found.host_key.splitlines()]
+        context["allowed_signers"] = secret_uses.allowed_signers(found)
     return render(request, "workspaces/secret_edit.html", context)

@@ -91,6 +91,7 @@ EVENT_LABELS = {
     "secret.kept": gettext_lazy("Secret allowed in snapshots"),
     "secret.in_home": gettext_lazy("Secret value found in its home folder"),
     "workspace.agents_changed": gettext_lazy("Changed which agents may work here"),
+    "workspace.commit_signed": gettext_lazy("Signed with the team's key"),
     "workspace.pull_request": gettext_lazy("Opened a pull request"),
     "workspace.pushed": gettext_lazy("Pushed"),
     "file.hunk_reverted": gettext_lazy("Reverted part of a file"),

@@ -34,6 +34,11 @@ def identity(workspace) -> tuple[str, str]:
     return f"{name} (Handrail)", f"{local[:60]}@{_host()}"
 
 
+def allowed_signers(public_key: str) -> str:
+    """Return the line of an allowed_signers file for what is signed with a team's key."""
+    return f'*@{_host()} namespaces="git" {public_key}'
+
+
 def _name(workspace) -> str:
     """Return the name of the agent that programs of the workspace act as; without one, the workspace's."""
     agent = workspace.created_by_agent or workspace.bound_agents.order_by("created_at").first()

@@ -5,7 +5,8 @@ from collections import defaultdict
 from dashboard.models import Team
 from dashboard.problems import conflict, not_found
 from workspaces import secret_origins, secrets
-from workspaces.models import HandedSecret, Secret
+from workspaces.models import HandedSecret, Scope, Secret
+from workspaces.provisioning import git_identity
 from workspaces.provisioning.git import ssh_keys
 from workspaces.services import environments, secret_expiry
 
@@ -41,6 +42,7 @@ def _told(team: Team, rows) -> list[dict]:
             "host_key": secret.host_key,
             "public_key": secret.public_key,
             "fingerprint": ssh_keys.fingerprint(secret.public_key) if secret.public_key else "",
+            "allowed_signers": allowed_signers(secret),
             "state": secrets.state(secret),
             "version": secret.version,
             "expires_at": secret.expires_at,
@@ -53,6 +55,11 @@ def _told(team: Team, rows) -> list[dict]:
         }
         for secret in rows.order_by("name", "scope")
     ]
+
+
+def allowed_signers(secret: Secret) -> str:
+    """Return the line by which git and others verify what is signed with the key; "" for other secrets."""
+    return git_identity.allowed_signers(secret.public_key) if secret.scope == Scope.SIGNING else ""
 
 
 def _environments(team: Team) -> dict[tuple[str, str], list[str]]:

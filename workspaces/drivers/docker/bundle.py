@@ -35,7 +35,7 @@ sys.path.insert(0, sys.argv[1])
 import init.held_programs  # the init loads it when the first program in a ring is started
 # For Handrail's hook and its client of agents (own_programs.py).
 import _json, _socket, _thread, importlib.util, itertools, json, queue, resource, select, signal, subprocess, threading
-import time, uuid
+import binascii, time, uuid
 try:  # for the filter of git-lfs's files (provisioning/git/lfs_filter.py)
     import _sha2
 except ImportError:

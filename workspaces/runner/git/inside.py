@@ -1,4 +1,4 @@
-"""What git needs inside of a workspace besides an identity: the filter of git-lfs's files, where these are pulled."""
+"""What git has inside of a workspace besides an identity: the filter of git-lfs's files, and what signs commits."""
 
 import shlex
 from pathlib import Path
@@ -6,9 +6,12 @@ from pathlib import Path
 from workspaces.drivers import own_programs
 from workspaces.models import Lfs
 from workspaces.provisioning import git_identity
-from workspaces.provisioning.git import lfs_filter
+from workspaces.provisioning.git import lfs_filter, sign_program
+from workspaces.services import network, signatures
 
-LFS = "handrail/lfs.py"  # below /etc
+# Below /etc.
+LFS = "handrail/lfs.py"
+PROGRAM, SIGN, SIGNERS = "handrail/sign.py", "handrail/sign", "handrail/allowed_signers"
 
 
 def files(workspace) -> dict[str, bytes]:
@@ -20,6 +23,14 @@ def files(workspace) -> dict[str, bytes]:
         sections += [f"\t{word} = {_value(_command(workspace, LFS, word))}" for word in ("clean", "smudge")]
         sections.append("\trequired = true")
         programs[LFS] = lfs_source()
+    if public := signatures.public_key_for(workspace):
+        words = _command(workspace, PROGRAM, network.URL, workspace.key)
+        sections += ["[gpg]", "\tformat = ssh", '[gpg "ssh"]', f"\tprogram = /etc/{SIGN}"]
+        sections += [f"\tallowedSignersFile = /etc/{SIGNERS}", "[user]", f"\tsigningKey = {_value(public)}"]
+        sections += ["[commit]", "\tgpgSign = true", "[tag]", "\tgpgSign = true"]
+        programs[PROGRAM] = Path(sign_program.__file__).read_bytes()
+        programs[SIGN] = f'#!/bin/sh\nexec {words} "$@"\n'.encode()
+        programs[SIGNERS] = f"{git_identity.allowed_signers(public)}\n".encode()
     return git_identity.files(workspace, sections) | programs
 
 

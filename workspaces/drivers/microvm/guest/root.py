@@ -115,7 +115,7 @@ def own_folders(files):
         os.mkdir(ROOT + folder, 0o755)
         os.chmod(ROOT + folder, 0o755)
     for path, text in files.items():
-        put(f"/etc/{path}", text, 0o444)
+        put(f"/etc/{path}", text, 0o555 if text.startswith("#!") else 0o444)
 
 
 def must_be_folder(place):
