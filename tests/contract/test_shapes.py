@@ -29,6 +29,7 @@ from dashboard.site import invitations, search_text
 from dashboard.templatetags import handrail as tags
 from tests.support.shapes import shapes
 from workspaces import diff, masking, word_marks
+from workspaces.code_hosts import answers as code_host_answers
 from workspaces.code_hosts import base as code_host_addresses
 from workspaces.code_hosts.base import Refused
 from workspaces.diff import readable, tables
@@ -135,7 +136,7 @@ READERS = {
         code_host_addresses.repository_of(text),
         code_host_addresses.origin_of(text),
     ),
-    "git: address on a page": code_host_addresses.web_address,
+    "git: address on a page": code_host_answers.web_address,
     "git: credentials in settings": lambda text: box.CREDENTIAL.search(data_of(text)[: box.MAX_SETTINGS]),
     "cron": lambda text: cron.check(text, "UTC"),
     "egress: head": lambda text: asyncio.run(request(text)),

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from workspaces.code_hosts.base import (
-    CodeHost,
+    Account,
     Opened,
     PullRequest,
     Refused,
@@ -15,41 +15,40 @@ from workspaces.code_hosts.base import (
     same_branch,
 )
 from workspaces.code_hosts.client import Client, Unreachable
-from workspaces.code_hosts.gitea import Gitea
+from workspaces.code_hosts.gitea import Forgejo, Gitea
 from workspaces.code_hosts.github import GitHub
 from workspaces.code_hosts.gitlab import GitLab
+from workspaces.code_hosts.host import CodeHost
 
 __all__ = [
-    "CodeHost", "Opened", "PullRequest", "Refused", "Repository", "api_of", "default_branch", "is_named_alone",
-    "open_pull_request", "origin_of", "repository_of", "same_branch",
+    "KINDS",
+    "Account",
+    "CodeHost",
+    "Opened",
+    "PullRequest",
+    "Refused",
+    "Repository",
+    "api_of",
+    "connected",
+    "is_named_alone",
+    "origin_of",
+    "repository_of",
+    "same_branch",
 ]  # fmt: skip
 
-KNOWN = {"github.com": GitHub, "gitlab.com": GitLab, "codeberg.org": Gitea}
-KINDS = (Gitea, GitLab, GitHub)  # in the order in which another host is asked what it is
-
-
-async def open_pull_request(repository: Repository, wanted: PullRequest, token: str, addresses: tuple = ()) -> Opened:
-    """Open a pull request, or return the one that is open for this branch. Raise Refused.
-
-    Only `addresses` are contacted, if there are any: those that the host's name was checked to lead to.
-    """
-    async with _connected(repository, token, addresses) as host:
-        return await host.open(wanted)
-
-
-async def default_branch(repository: Repository, token: str, addresses: tuple = ()) -> str:
-    """Return the name of the repository's default branch. Raise Refused; `addresses` as for a pull request."""
-    async with _connected(repository, token, addresses) as host:
-        return await host.default_branch()
+KNOWN = {"github.com": GitHub, "gitlab.com": GitLab, "codeberg.org": Forgejo}
+KINDS = {host.kind: host for host in (GitHub, GitLab, Gitea, Forgejo)}
+ASKED = (Gitea, GitLab, GitHub)  # in the order in which another host is asked what it is; Forgejo answers as Gitea
 
 
 @asynccontextmanager
-async def _connected(repository: Repository, token: str, addresses: tuple) -> AsyncIterator[CodeHost]:
-    async with Client(addresses) as client:
+async def connected(account: Account) -> AsyncIterator[CodeHost]:
+    """Yield the API of an account's host. Raise Refused if the host has none, or none that the token is shown."""
+    async with Client(account.addresses) as client:
         try:
-            host = await _host(client, repository, token)
+            host = await _host(client, account)
         except Unreachable as error:
-            raise Refused(f"{repository.host} did not answer: {error}.") from None
+            raise Refused(f"{account.repository.site} did not answer: {error}.", 0) from None
         yield host
 
 
@@ -70,11 +69,24 @@ def api_of(repository: Repository) -> str:
     return "https://api.github.com" if repository.host == "github.com" else repository.base
 
 
-async def _host(client: Client, repository: Repository, token: str) -> CodeHost:
-    if kind := KNOWN.get(repository.host):
-        return kind(client, repository, token)
-    for kind in KINDS:
-        host = kind(client, repository, token)
-        if await host.is_it():
+async def _host(client: Client, account: Account) -> CodeHost:
+    repository = account.repository
+    if kind := KNOWN.get(repository.host) or KINDS.get(account.kind):
+        return kind(client, account)
+    is_asked = False
+    for kind in ASKED:
+        host = kind(client, account)
+        is_it = await host.is_it()
+        if is_it:
             return host
-    raise Refused(f"{repository.host} has no API of GitHub, GitLab, Gitea or Forgejo.")
+        is_asked |= is_it is None
+    if is_asked:
+        raise Refused(
+            f"{repository.site} does not say which API it has with the token in the secret {host.secret}. Check the"
+            " token, or state with it which host it is.",
+            401,
+        )
+    raise Refused(
+        f"{repository.site} has no API of GitHub, GitLab, Gitea or Forgejo where it is looked for. A lead can state"
+        f" which of them it is with the secret {host.secret}."
+    )

@@ -1,11 +1,8 @@
-"""What code hosts have in common: a repository there, a pull request, and the contract of a host's API."""
+"""What code hosts have in common: a repository there, an account for it, and a pull request."""
 
 import re
 import unicodedata
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-
-from workspaces.code_hosts.client import Client, Unreachable
 
 PORTS = {"http": 80, "https": 443, "ssh": 22}
 MAX_ADDRESS = 2000  # characters
@@ -18,7 +15,20 @@ MAX_TITLE, MAX_BODY = 250, 60_000  # characters; GitHub takes 256 and 65,536
 
 
 class Refused(Exception):
-    """The host did not open the pull request; the message says why."""
+    """The host did not do what was asked; the message says why. `status`: its answer's, 0 without an answer."""
+
+    def __init__(self, message: str, status: int = -1):
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def next_step(self) -> str:
+        """Return a sentence about when to try again."""
+        if self.status in (401, 403, 404):
+            return "Try again when the token may do this."
+        if self.status == 0 or self.status == 429 or self.status >= 500:
+            return "Try again when the host answers as usual."
+        return "Try again when this is resolved."
 
 
 @dataclass(frozen=True)
@@ -34,29 +44,56 @@ class Repository:
         return self.path.rpartition("/")[0]
 
     @property
+    def site(self) -> str:
+        """The host with its port, as people write it."""
+        return self.base.partition("://")[2]
+
+    @property
     def token_name(self) -> str:
         """The name that is proposed for the secret with the token. Several hosts share one: `Secret.origin` decides."""
         return "CODE_HOST_" + re.sub(r"[^A-Z0-9]", "_", self.base.partition("://")[2].upper())
 
 
 @dataclass(frozen=True)
+class Account:
+    """A repository with the token for its host. Only `addresses` are contacted, if there are any.
+
+    `addresses` are those that the host's name was checked to lead to. `kind`: github, gitlab, gitea or forgejo where a
+    lead stated it, "" where the host is asked. `secret`: the name under which people know the token.
+    """
+
+    repository: Repository
+    token: str
+    secret: str = ""
+    addresses: tuple[str, ...] = ()
+    kind: str = ""
+
+
+@dataclass(frozen=True)
 class PullRequest:
-    """A pull request to open; `base` "" stands for the repository's default branch."""
+    """A pull request to open; `base` "" stands for the repository's default branch.
+
+    `given`: which of title and body somebody gave. Only these replace the texts of one that is open already.
+    """
 
     branch: str
     base: str
     title: str
     body: str
+    draft: bool = False
+    given: tuple[str, ...] = ("title", "body")
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A pull request at its host. `is_new`: it was opened now; else one was open for this branch."""
+    """A pull request at its host. `is_new`: it was opened now; else it was open, and `updated` texts were replaced."""
 
     number: int
     url: str
     base: str
     is_new: bool = True
+    title: str = ""
+    updated: tuple[str, ...] = ()
 
 
 def repository_of(address: str) -> Repository | None:
@@ -95,94 +132,3 @@ def origin_of(address: str) -> str:
         return ""
     scheme, host, port = found[1], found[2].lower(), int(found[3] or PORTS[found[1]])
     return f"{scheme}://{host}" if port == PORTS[scheme] else f"{scheme}://{host}:{port}"
-
-
-class CodeHost(ABC):
-    """A host's API for one repository and one token. Each call raises Refused with a sentence for a person."""
-
-    name: str
-
-    def __init__(self, client: Client, repository: Repository, token: str):
-        self.client, self.repository, self.token = client, repository, token
-
-    @property
-    @abstractmethod
-    def headers(self) -> dict[str, str]: ...
-
-    @abstractmethod
-    async def is_it(self) -> bool:
-        """Return whether the host answers as this kind does."""
-
-    @abstractmethod
-    async def default_branch(self) -> str: ...
-
-    @abstractmethod
-    async def create(self, wanted: PullRequest) -> Opened | None:
-        """Open the pull request; None if one is open for this branch already."""
-
-    @abstractmethod
-    async def existing(self, wanted: PullRequest) -> Opened | None:
-        """Return the open pull request of this branch of this repository, not of a fork, if there is one."""
-
-    async def open(self, wanted: PullRequest) -> Opened:
-        base = wanted.base or await self.default_branch()
-        if same_branch(base, wanted.branch):
-            raise Refused(needs_own_branch(base))
-        wanted = PullRequest(wanted.branch, base, wanted.title[:MAX_TITLE], wanted.body[:MAX_BODY])
-        opened = await self.create(wanted) or await self.existing(wanted)
-        if opened is None:
-            raise Refused(f"{self.name} says that a pull request exists for {wanted.branch}, and lists none.")
-        return opened
-
-    async def call(self, method: str, url: str, body: dict | None = None, *, also: tuple = ()):
-        """Return (status, JSON) of a call that succeeded, or failed with a status of `also`. Raise Refused."""
-        try:
-            status, told = await self.client.call(method, url, headers=self.headers, body=body)
-        except Unreachable as error:
-            raise Refused(f"{self.repository.host} did not answer: {error}.") from None
-        if status < 300 or status in also:
-            return status, told
-        raise Refused(f"{self.name} at {self.repository.host} said {status}: {said(told)}.{self._hint(status)}")
-
-    def _hint(self, status: int) -> str:
-        named = self.repository.token_name
-        return f" Check the secret {named}." if status in (401, 403, 404) else ""
-
-
-def said(told) -> str:
-    """Return the words of an error that a host answered with."""
-    if not isinstance(told, dict):
-        return "nothing that can be read"
-    words = told.get("message") or told.get("error") or told.get("error_description") or ""
-    more = [each.get("message") for each in told.get("errors") or () if isinstance(each, dict)]
-    parts = [*words, *more] if isinstance(words, list) else [words, *more]
-    return "; ".join(str(part) for part in parts if part)[:300].rstrip(".") or "nothing that can be read"
-
-
-def text_of(told, *names: str) -> str:
-    """Return a text in nested objects of an answer. Raise Refused if the answer has another shape."""
-    for name in names:
-        told = told.get(name) if isinstance(told, dict) else None
-    if not isinstance(told, str) or not told:
-        raise Refused(f"The code host's answer has no {'.'.join(names)}.")
-    return told
-
-
-def is_of_a_fork(told: dict) -> bool:
-    """Return whether a pull request, as GitHub and Gitea describe it, comes from another repository than it goes to."""
-    head, base = ((told.get(side) or {}).get("repo", {}) for side in ("head", "base"))
-    return head is None or head.get("full_name") != (base or {}).get("full_name")  # None: the fork was deleted
-
-
-def web_address(url: str) -> str:
-    """Return the address of a pull request for people. Raise Refused for one that is no web address."""
-    if not re.fullmatch(r"https?://[^\s\"'<>\\]{1,500}", url) or not url.isprintable():
-        raise Refused("The code host's answer has no usable address of the pull request.")
-    return url
-
-
-def number_of(told, name: str) -> int:
-    number = told.get(name) if isinstance(told, dict) else None
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise Refused(f"The code host's answer has no {name}.")
-    return number

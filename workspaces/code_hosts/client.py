@@ -1,9 +1,15 @@
-"""HTTP to a code host: JSON in and out, only to checked addresses, no redirects, with limits of time and size."""
+"""HTTP to a code host: JSON in and out, only to checked addresses, with limits of time and size.
+
+A redirect, as of a renamed repository, is followed with the same method within the origin only: scheme, host and port.
+"""
 
 import json
+from urllib.parse import urljoin, urlsplit
 
 SECONDS = 30
 MAX_ANSWER = 4 * 1024**2  # bytes
+MAX_REDIRECTS = 3
+REDIRECTS = (301, 302, 307, 308)
 
 
 class Unreachable(Exception):
@@ -35,6 +41,14 @@ class Client:
 
     async def call(self, method: str, url: str, *, headers: dict, body: dict | None = None) -> tuple[int, object]:
         """Return (status, parsed JSON or None). Raise Unreachable."""
+        for _ in range(MAX_REDIRECTS + 1):
+            status, told, location = await self._once(method, url, headers, body)
+            if status not in REDIRECTS or not location or (status == 302 and method != "GET"):
+                return status, told
+            url = _within(url, location)
+        raise Unreachable("it redirects more than three times")
+
+    async def _once(self, method: str, url: str, headers: dict, body: dict | None) -> tuple[int, object, str]:
         import aiohttp
 
         try:
@@ -44,9 +58,33 @@ class Client:
                     raw += piece
                     if len(raw) > MAX_ANSWER:
                         raise Unreachable("its answer is too long")
-                return response.status, _parsed(bytes(raw))
+                return response.status, _parsed(bytes(raw)), response.headers.get("Location", "")
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            raise Unreachable(str(error)[:200] or type(error).__name__) from None
+            raise Unreachable(_words(error)) from None
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {SECONDS} seconds"
+    return str(error)[:200] or type(error).__name__
+
+
+def _within(url: str, location: str) -> str:
+    """Return the address that a redirect leads to. Raise Unreachable for one outside the origin of `url`."""
+    try:
+        target = urljoin(url, location)
+        origins = [_origin(address) for address in (url, target)]
+    except ValueError:
+        raise Unreachable("it redirects to something that is no address") from None
+    if origins[0] != origins[1]:
+        where = "".join(each for each in urlsplit(target).netloc.rpartition("@")[2][:100] if each.isprintable())
+        raise Unreachable(f"it redirects to {where or 'elsewhere'}, where the token is not sent")
+    return target
+
+
+def _origin(address: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def _parsed(raw: bytes):

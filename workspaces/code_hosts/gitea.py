@@ -1,38 +1,59 @@
 """Gitea and Forgejo, which have the same API."""
 
-from workspaces.code_hosts.base import CodeHost, Opened, PullRequest, is_of_a_fork, number_of, text_of, web_address
+import re
+from urllib.parse import quote
+
+from workspaces.code_hosts.answers import is_of_a_fork, number_of, text_of, web_address
+from workspaces.code_hosts.base import Opened, PullRequest
+from workspaces.code_hosts.host import PER_PAGE, CodeHost
 
 
 class Gitea(CodeHost):
-    name = "Gitea"
+    kind, name = "gitea", "Gitea"
+    draft = "WIP: "
+    drafts = re.compile(r"\s*(wip:|\[wip\])", re.IGNORECASE)
 
     @property
     def headers(self):
         return {"Authorization": f"token {self.token}"}
 
     @property
-    def _repository(self) -> str:
-        return f"{self.repository.base}/api/v1/repos/{self.repository.path}"
+    def project(self):
+        return f"{self.repository.base}/api/v1/repos/{quote(self.repository.path)}"
+
+    def branch_address(self, branch):
+        return f"{self.project}/branches/{quote(branch)}"
 
     async def is_it(self):
-        status, told = await self.client.call("GET", f"{self.repository.base}/api/v1/version", headers={})
-        return status == 200 and isinstance(told, dict) and "version" in told
-
-    async def default_branch(self):
-        _, told = await self.call("GET", self._repository)
-        return text_of(told, "default_branch")
+        address, is_asked = f"{self.repository.base}/api/v1/version", False
+        for headers in (self.headers, {}):  # without a token, a host that refuses this one says at least what it is
+            status, told = await self.client.call("GET", address, headers=headers)
+            if status == 200 and isinstance(told, dict) and "version" in told:
+                return True
+            is_asked |= status in (401, 403)
+        return None if is_asked else False
 
     async def create(self, wanted: PullRequest):
         body = {"title": wanted.title, "head": wanted.branch, "base": wanted.base, "body": wanted.body}
-        status, told = await self.call("POST", f"{self._repository}/pulls", body, also=(409,))
+        status, told = await self.call("POST", f"{self.project}/pulls", body, also=(409,))
         if status == 409:
             return None
         return Opened(number_of(told, "number"), web_address(text_of(told, "html_url")), wanted.base)
 
-    async def existing(self, wanted: PullRequest):
-        _, found = await self.call("GET", f"{self._repository}/pulls?state=open&limit=50")
-        for told in found if isinstance(found, list) else ():
-            if text_of(told, "head", "ref") == wanted.branch and not is_of_a_fork(told):
-                url = web_address(text_of(told, "html_url"))
-                return Opened(number_of(told, "number"), url, text_of(told, "base", "ref"), is_new=False)
-        return None
+    def listing(self, wanted):
+        return f"{self.project}/pulls", {"state": "open", "limit": PER_PAGE}
+
+    def read(self, told, wanted):
+        if is_of_a_fork(told) or text_of(told, "head", "ref") != wanted.branch:
+            return None
+        if text_of(told, "base", "ref") != wanted.base:
+            return None
+        url, title = web_address(text_of(told, "html_url")), str(told.get("title") or "")
+        return Opened(number_of(told, "number"), url, wanted.base, is_new=False, title=title)
+
+    async def update(self, number, texts):
+        await self.call("PATCH", f"{self.project}/pulls/{number}", texts)
+
+
+class Forgejo(Gitea):
+    kind, name = "forgejo", "Forgejo"

@@ -1,22 +1,14 @@
 """GitHub, and GitHub Enterprise Server."""
 
-from urllib.parse import urlencode
+from urllib.parse import quote
 
-from workspaces.code_hosts.base import (
-    CodeHost,
-    Opened,
-    PullRequest,
-    Refused,
-    is_of_a_fork,
-    number_of,
-    said,
-    text_of,
-    web_address,
-)
+from workspaces.code_hosts.answers import is_of_a_fork, number_of, said, text_of, web_address
+from workspaces.code_hosts.base import Opened, PullRequest
+from workspaces.code_hosts.host import PER_PAGE, CodeHost
 
 
 class GitHub(CodeHost):
-    name = "GitHub"
+    kind, name = "github", "GitHub"
 
     @property
     def headers(self):
@@ -32,32 +24,45 @@ class GitHub(CodeHost):
         return "https://api.github.com" if is_public else f"{self.repository.base}/api/v3"
 
     @property
-    def _pulls(self) -> str:
-        return f"{self.api}/repos/{self.repository.path}/pulls"
+    def project(self):
+        return f"{self.api}/repos/{quote(self.repository.path)}"
+
+    def branch_address(self, branch):
+        return f"{self.project}/branches/{quote(branch)}"
 
     async def is_it(self):
         status, told = await self.client.call("GET", f"{self.api}/meta", headers=self.headers)
+        if status in (401, 403):
+            return None
         return status == 200 and isinstance(told, dict) and "verifiable_password_authentication" in told
-
-    async def default_branch(self):
-        _, told = await self.call("GET", f"{self.api}/repos/{self.repository.path}")
-        return text_of(told, "default_branch")
 
     async def create(self, wanted: PullRequest):
         body = {"title": wanted.title, "head": wanted.branch, "base": wanted.base, "body": wanted.body}
-        status, told = await self.call("POST", self._pulls, body, also=(422,))
+        body |= {"draft": True} if wanted.draft else {}
+        status, told = await self.call("POST", f"{self.project}/pulls", body, also=(422,))
         if status < 300:
             return Opened(number_of(told, "number"), web_address(text_of(told, "html_url")), wanted.base)
         if "already exists" in said(told):
             return None
-        raise Refused(f"GitHub at {self.repository.host} said 422: {said(told)}.")
+        raise self.refused(status, told)
 
-    async def existing(self, wanted: PullRequest):
-        query = urlencode({"state": "open", "head": f"{self.repository.owner}:{wanted.branch}"})
-        _, found = await self.call("GET", f"{self._pulls}?{query}")
-        for told in found if isinstance(found, list) else ():
-            if text_of(told, "head", "ref") != wanted.branch or is_of_a_fork(told):
-                continue
-            url = web_address(text_of(told, "html_url"))
-            return Opened(number_of(told, "number"), url, text_of(told, "base", "ref"), is_new=False)
-        return None
+    async def find(self, wanted):
+        # The filter takes the owner's present name only, while the repository is found by former ones too.
+        _, told = await self.call("GET", self.project)
+        self.owner = text_of(told, "full_name").rpartition("/")[0]
+        return await super().find(wanted)
+
+    def listing(self, wanted):
+        head = f"{self.owner}:{wanted.branch}"
+        return f"{self.project}/pulls", {"state": "open", "head": head, "base": wanted.base, "per_page": PER_PAGE}
+
+    def read(self, told, wanted):
+        if is_of_a_fork(told) or text_of(told, "head", "ref") != wanted.branch:
+            return None
+        if text_of(told, "base", "ref") != wanted.base:
+            return None
+        url, title = web_address(text_of(told, "html_url")), str(told.get("title") or "")
+        return Opened(number_of(told, "number"), url, wanted.base, is_new=False, title=title)
+
+    async def update(self, number, texts):
+        await self.call("PATCH", f"{self.project}/pulls/{number}", texts)

@@ -1,43 +1,58 @@
 """GitLab, whose pull requests are merge requests."""
 
-from urllib.parse import quote, urlencode
+import re
+from urllib.parse import quote
 
-from workspaces.code_hosts.base import CodeHost, Opened, PullRequest, number_of, text_of, web_address
+from workspaces.code_hosts.answers import number_of, text_of, web_address
+from workspaces.code_hosts.base import Opened, PullRequest
+from workspaces.code_hosts.host import PER_PAGE, CodeHost
 
 
 class GitLab(CodeHost):
-    name = "GitLab"
+    kind, name = "gitlab", "GitLab"
+    draft = "Draft: "
+    drafts = re.compile(r"\s*(draft:|\[draft\]|\(draft\))", re.IGNORECASE)
 
     @property
     def headers(self):
         return {"PRIVATE-TOKEN": self.token}
 
     @property
-    def _project(self) -> str:
+    def project(self):
         return f"{self.repository.base}/api/v4/projects/{quote(self.repository.path, safe='')}"
 
-    async def is_it(self):
-        status, told = await self.client.call("GET", f"{self.repository.base}/api/v4/version", headers=self.headers)
-        return status in (200, 401) and isinstance(told, dict) and bool({"version", "message"} & set(told))
+    def branch_address(self, branch):
+        return f"{self.project}/repository/branches/{quote(branch, safe='')}"
 
-    async def default_branch(self):
-        _, told = await self.call("GET", self._project)
-        return text_of(told, "default_branch")
+    async def is_it(self):
+        address = f"{self.repository.base}/api/v4/version"
+        status, told = await self.client.call("GET", address, headers=self.headers)
+        if not isinstance(told, dict):
+            return False
+        is_refusal = status in (401, 403) and (str(told.get("message", "")).startswith(str(status)) or "error" in told)
+        return is_refusal or (status == 200 and "version" in told)
 
     async def create(self, wanted: PullRequest):
         body = {"source_branch": wanted.branch, "target_branch": wanted.base, "title": wanted.title}
         body["description"] = wanted.body
-        status, told = await self.call("POST", f"{self._project}/merge_requests", body, also=(409,))
+        status, told = await self.call("POST", f"{self.project}/merge_requests", body, also=(409,))
         if status == 409:
             return None
         return Opened(number_of(told, "iid"), web_address(text_of(told, "web_url")), wanted.base)
 
-    async def existing(self, wanted: PullRequest):
-        query = urlencode({"state": "opened", "source_branch": wanted.branch})
-        _, found = await self.call("GET", f"{self._project}/merge_requests?{query}")
-        for told in found if isinstance(found, list) else ():
-            if told.get("source_project_id") != told.get("target_project_id"):
-                continue  # a fork's
-            url = web_address(text_of(told, "web_url"))
-            return Opened(number_of(told, "iid"), url, text_of(told, "target_branch"), is_new=False)
-        return None
+    def listing(self, wanted):
+        query = {"state": "opened", "source_branch": wanted.branch, "target_branch": wanted.base}
+        return f"{self.project}/merge_requests", query | {"per_page": PER_PAGE}
+
+    def read(self, told, wanted):
+        if told.get("source_project_id") != told.get("target_project_id"):
+            return None  # a fork's
+        if told.get("source_branch") != wanted.branch or told.get("target_branch") != wanted.base:
+            return None
+        url, title = web_address(text_of(told, "web_url")), str(told.get("title") or "")
+        return Opened(number_of(told, "iid"), url, wanted.base, is_new=False, title=title)
+
+    async def update(self, number, texts):
+        named = {"title": "title", "body": "description"}
+        body = {named[name]: text for name, text in texts.items()}
+        await self.call("PUT", f"{self.project}/merge_requests/{number}", body)

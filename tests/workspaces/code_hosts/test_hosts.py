@@ -1,12 +1,13 @@
 """Pull requests at GitHub, GitLab and Gitea: the real client against a server that answers as their APIs do."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from tests.support.code_host import TOKEN, CodeHost
 from workspaces import code_hosts
-from workspaces.code_hosts import PullRequest, Refused, Repository
+from workspaces.code_hosts import Account, PullRequest, Refused, Repository
 
 KINDS = ("github", "gitlab", "gitea")
 WANTED = PullRequest("agent/work", "", "Add a cart", "### Commits\n\n- `ab` Add a cart")
@@ -19,9 +20,22 @@ def host(request):
     made.close()
 
 
-def opened(host, wanted=WANTED, token=TOKEN, path="team/shop", addresses=()):
-    repository = Repository("127.0.0.1", host.url, path)
-    return asyncio.run(code_hosts.open_pull_request(repository, wanted, token, addresses))
+@pytest.fixture(params=KINDS)
+def two_bases(request):
+    made = CodeHost(request.param)
+    made.branches |= {"release": "c0ffee2", "topic/a": "c0ffee3"}
+    yield made
+    made.close()
+
+
+def opened(host, wanted=WANTED, token=TOKEN, path="team/shop", addresses=(), kind=""):
+    account = Account(Repository("127.0.0.1", host.url, path), token, addresses=addresses, kind=kind)
+
+    async def work():
+        async with code_hosts.connected(account) as api:
+            return await api.open(replace(wanted, base=await api.base_of(wanted)))
+
+    return asyncio.run(work())
 
 
 def test_it_is_opened_into_the_default_branch(host):
@@ -34,10 +48,120 @@ def test_it_is_opened_into_the_default_branch(host):
 
 
 def test_the_one_that_is_open_is_found_again(host):
-    first = opened(host, PullRequest("agent/work", "release", "one", "x"))
-    again = opened(host)
-    assert (again.number, again.url, again.base, again.is_new) == (first.number, first.url, "release", False)
-    assert len(host.pulls) == 1
+    first, again = opened(host), opened(host, replace(WANTED, title="Another", body="text", given=()))
+    assert (again.number, again.url, again.base, again.is_new) == (first.number, first.url, "main", False)
+    assert [(pull["title"], pull["body"]) for pull in host.pulls] == [(WANTED.title, WANTED.body)]
+
+
+def test_the_same_branch_may_go_into_two_bases(two_bases):
+    host = two_bases
+    into = {base: opened(host, replace(WANTED, base=base)).number for base in ("release", "main")}
+    again = {base: opened(host, replace(WANTED, base=base)).number for base in ("main", "release")}
+    assert (into, again) == ({"release": 1, "main": 2}, {"main": 2, "release": 1})
+
+
+def test_ours_is_found_on_the_last_page(host):
+    host.opens("agent/work", "main")
+    for number in range(7):
+        host.opens("agent/work" if host.kind != "gitea" else f"other/{number}", "release" if number % 2 else "old")
+        host.pulls.insert(0, host.pulls.pop())
+    found = opened(host)
+    assert (found.number, found.is_new) == (1, False)
+
+
+def test_a_listing_that_repeats_itself_ends(host):
+    host.fork_opens("agent/work")
+    host._page = lambda rows, *_: (200, rows, {"Link": f'<{host.url}/api/>; rel="next"'})
+    host._is_open = lambda *_: True
+    with pytest.raises(Refused, match="has a pull request from agent/work into main already, and lists none"):
+        opened(host)
+    assert len(host.calls) < 12
+
+
+def test_texts_that_were_given_replace_those_of_the_open_one(host):
+    opened(host)
+    again = opened(host, replace(WANTED, title="Given", body="lost", given=("title",)))
+    assert (again.updated, again.is_new) == (("title",), False)
+    assert [(pull["title"], pull["body"]) for pull in host.pulls] == [("Given", WANTED.body)]
+
+
+def test_a_draft_is_opened_as_one_and_stays_one(host):
+    opened(host, replace(WANTED, draft=True))
+    opened(host, replace(WANTED, title="Later", draft=True))
+    title = {"github": "Later", "gitlab": "Draft: Later", "gitea": "WIP: Later"}[host.kind]
+    assert [(pull["title"], pull.get("draft", False)) for pull in host.pulls] == [(title, host.kind == "github")]
+    opened(host, replace(WANTED, title="Latest"))
+    assert host.pulls[0]["title"] == title.replace("Later", "Latest")
+
+
+def test_a_title_that_says_draft_gets_no_second_mark(host):
+    mark = {"github": "", "gitlab": "[Draft] ", "gitea": "wip: "}[host.kind]
+    opened(host, replace(WANTED, title=f"{mark}x", draft=True))
+    assert host.pulls[0]["title"] == f"{mark}x"
+
+
+def test_a_base_that_is_not_there_is_said(host):
+    with pytest.raises(Refused, match=r"team/shop at 127.0.0.1:\d+ has no branch does-not-exist"):
+        opened(host, replace(WANTED, base="does-not-exist"))
+    assert (host.pulls, [method for method, _, _ in host.calls if method != "GET"]) == ([], [])
+
+
+def test_a_base_with_a_slash_is_found(two_bases):
+    assert opened(two_bases, replace(WANTED, base="topic/a")).base == "topic/a"
+
+
+def test_a_repository_that_was_renamed_is_followed(host):
+    first, again = opened(host, path="old/shop"), opened(host, path="old/shop")
+    assert (first.number, first.is_new, again.number, again.is_new) == (1, True, 1, False)
+
+
+def test_a_redirect_to_another_origin_gets_no_token(host):
+    other = CodeHost(host.kind)
+    for target in (f"{other.url}/api/v1/repos/team/shop", "//localhost/x", "https://127.0.0.1/x", "http://[x"):
+        host.fails = (301, None, {"Location": target})
+        with pytest.raises(Refused, match="it redirects to"):
+            opened(host, kind=host.kind)
+    assert other.calls == []
+    other.close()
+
+
+def test_redirects_in_a_circle_end(host):
+    host.fails = (307, None, {"Location": "/api/round"})
+    with pytest.raises(Refused, match="redirects more than three times"):
+        opened(host, kind=host.kind)
+
+
+def test_a_gitea_that_shows_its_version_to_tokens_alone_is_known():
+    host = CodeHost("gitea")
+    host.requires_signin = True
+    assert opened(host).number == 1
+    with pytest.raises(Refused, match="does not say which API it has with the token in the secret CODE_HOST_127_0_0_1"):
+        opened(host, token="not-that-one")
+    host.close()
+
+
+def test_a_stated_kind_is_not_asked_for(host):
+    assert opened(host, kind=host.kind).number == 1
+    assert [path for _, path, _ in host.calls if path.endswith(("/version", "/meta"))] == []
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            {"message": "Validation Failed", "errors": [{"field": "head", "code": "invalid"}]},
+            "Validation Failed; head invalid",
+        ),
+        ({"message": {"title": ["is too long", "is odd"]}}, "title is too long; title is odd"),
+        ({"error": "a\u202eb\n\x1b[31mc."}, "a b [31mc"),
+        ({"message": f"your token {TOKEN} may not"}, "your token … may not"),
+    ],
+)
+def test_the_words_of_a_refusal_are_said_cleaned(host, told, words):
+    host.fails_to = {"POST": (500, told)}
+    with pytest.raises(Refused) as refused:
+        opened(host)
+    assert f" at {host.url.partition('://')[2]} said 500: {words}." in str(refused.value)
 
 
 def test_a_wrong_token_is_said_with_the_name_of_the_secret(host):
@@ -91,8 +215,13 @@ def test_a_host_that_does_not_answer_is_said():
 
 def test_only_the_checked_addresses_are_contacted(host):
     repository = Repository("code.example.org", host.url.replace("127.0.0.1", "code.example.org"), "team/shop")
-    found = asyncio.run(code_hosts.open_pull_request(repository, WANTED, TOKEN, ("127.0.0.1",)))
-    assert found.number == 1
+    account = Account(repository, TOKEN, addresses=("127.0.0.1",))
+
+    async def work():
+        async with code_hosts.connected(account) as api:
+            return await api.default_branch()
+
+    assert asyncio.run(work()) == "main"
 
 
 @pytest.mark.parametrize(
