@@ -32,6 +32,10 @@ class CodeHost:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
+    @property
+    def site(self) -> str:
+        return self.url.partition("://")[2]
+
     def close(self):
         self.server.shutdown()
         self.server.server_close()

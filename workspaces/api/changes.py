@@ -84,7 +84,9 @@ def push(request, key: str, wish: schemas.NewPush):
 def open_pull_request(request, key: str, wish: schemas.NewPullRequest):
     """Push HEAD to a branch and open a pull request at the code host. For an agent, a person decides first.
 
-    The token is a secret of the team that no program of the workspace gets.
+    The token is a secret of the team that no program of the workspace gets. An open pull request of the branch into the
+    base is found; a title or body in the request replaces its own. An outcome that is not ok but has `pushed` says that
+    the commit is there: send the same request again.
     """
     workspace = find(request, key, "use_workspace")
     operation = operations.wait(pull_requests.open_one(workspace, wish.dict(), by=request.auth.actor), 120)

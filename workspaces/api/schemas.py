@@ -144,8 +144,16 @@ class NewPush(Strict):
 class NewPullRequest(Strict):
     branch: str = Field(min_length=1, max_length=200)
     base: str = Field("", max_length=200, description="where it goes; empty: the repository's default branch")
-    title: str = Field("", max_length=250, description="empty: the subject of the newest commit")
-    body: str = Field("", max_length=60_000, description="empty: written from the history of the workspace")
+    title: str = Field(
+        "", max_length=250, description="empty: the subject of the newest commit; else that of an open one becomes this"
+    )
+    body: str = Field(
+        "",
+        max_length=60_000,
+        description="empty: the repository's template, and what is written from the history of the workspace; else that"
+        " of an open one becomes this",
+    )
+    draft: bool = Field(False, description="open it as a draft (WIP at Gitea and Forgejo)")
     sha: str = Field("", pattern=SHA, description="the commit to push; empty: HEAD, whatever it is by then")
 
 

@@ -22,11 +22,16 @@ class Refused(Exception):
         self.status = status
 
     @property
+    def is_no_answer(self) -> bool:
+        """Whether the host did not say what it did."""
+        return self.status == 0 or self.status >= 500
+
+    @property
     def next_step(self) -> str:
-        """Return a sentence about when to try again."""
+        """A sentence that says when to try again."""
         if self.status in (401, 403, 404):
             return "Try again when the token may do this."
-        if self.status == 0 or self.status == 429 or self.status >= 500:
+        if self.is_no_answer or self.status == 429:
             return "Try again when the host answers as usual."
         return "Try again when this is resolved."
 

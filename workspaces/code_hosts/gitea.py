@@ -3,7 +3,7 @@
 import re
 from urllib.parse import quote
 
-from workspaces.code_hosts.answers import is_of_a_fork, number_of, text_of, web_address
+from workspaces.code_hosts.answers import is_of_a_fork, number_of, one_line, text_of, web_address
 from workspaces.code_hosts.base import Opened, PullRequest
 from workspaces.code_hosts.host import PER_PAGE, CodeHost
 
@@ -38,7 +38,9 @@ class Gitea(CodeHost):
         status, told = await self.call("POST", f"{self.project}/pulls", body, also=(409,))
         if status == 409:
             return None
-        return Opened(number_of(told, "number"), web_address(text_of(told, "html_url")), wanted.base)
+        return Opened(
+            number_of(told, "number"), web_address(text_of(told, "html_url")), wanted.base, title=wanted.title
+        )
 
     def listing(self, wanted):
         return f"{self.project}/pulls", {"state": "open", "limit": PER_PAGE}
@@ -48,7 +50,7 @@ class Gitea(CodeHost):
             return None
         if text_of(told, "base", "ref") != wanted.base:
             return None
-        url, title = web_address(text_of(told, "html_url")), str(told.get("title") or "")
+        url, title = web_address(text_of(told, "html_url")), one_line(str(told.get("title") or ""))
         return Opened(number_of(told, "number"), url, wanted.base, is_new=False, title=title)
 
     async def update(self, number, texts):

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from workspaces.code_hosts.answers import is_of_a_fork, number_of, said, text_of, web_address
+from workspaces.code_hosts.answers import is_of_a_fork, number_of, one_line, said, text_of, web_address
 from workspaces.code_hosts.base import Opened, PullRequest
 from workspaces.code_hosts.host import PER_PAGE, CodeHost
 
@@ -41,7 +41,9 @@ class GitHub(CodeHost):
         body |= {"draft": True} if wanted.draft else {}
         status, told = await self.call("POST", f"{self.project}/pulls", body, also=(422,))
         if status < 300:
-            return Opened(number_of(told, "number"), web_address(text_of(told, "html_url")), wanted.base)
+            return Opened(
+                number_of(told, "number"), web_address(text_of(told, "html_url")), wanted.base, title=wanted.title
+            )
         if "already exists" in said(told):
             return None
         raise self.refused(status, told)
@@ -61,7 +63,7 @@ class GitHub(CodeHost):
             return None
         if text_of(told, "base", "ref") != wanted.base:
             return None
-        url, title = web_address(text_of(told, "html_url")), str(told.get("title") or "")
+        url, title = web_address(text_of(told, "html_url")), one_line(str(told.get("title") or ""))
         return Opened(number_of(told, "number"), url, wanted.base, is_new=False, title=title)
 
     async def update(self, number, texts):

@@ -3,7 +3,7 @@
 import re
 from urllib.parse import quote
 
-from workspaces.code_hosts.answers import number_of, text_of, web_address
+from workspaces.code_hosts.answers import number_of, one_line, text_of, web_address
 from workspaces.code_hosts.base import Opened, PullRequest
 from workspaces.code_hosts.host import PER_PAGE, CodeHost
 
@@ -38,7 +38,7 @@ class GitLab(CodeHost):
         status, told = await self.call("POST", f"{self.project}/merge_requests", body, also=(409,))
         if status == 409:
             return None
-        return Opened(number_of(told, "iid"), web_address(text_of(told, "web_url")), wanted.base)
+        return Opened(number_of(told, "iid"), web_address(text_of(told, "web_url")), wanted.base, title=wanted.title)
 
     def listing(self, wanted):
         query = {"state": "opened", "source_branch": wanted.branch, "target_branch": wanted.base}
@@ -49,7 +49,7 @@ class GitLab(CodeHost):
             return None  # a fork's
         if told.get("source_branch") != wanted.branch or told.get("target_branch") != wanted.base:
             return None
-        url, title = web_address(text_of(told, "web_url")), str(told.get("title") or "")
+        url, title = web_address(text_of(told, "web_url")), one_line(str(told.get("title") or ""))
         return Opened(number_of(told, "iid"), url, wanted.base, is_new=False, title=title)
 
     async def update(self, number, texts):

@@ -131,7 +131,7 @@ class CodeHost(ABC):
             what = " and ".join({"title": "title", "body": "description"}[name] for name in texts)
             told = f"Pull request #{found.number} is open ({found.url}), but its {what} can't be changed: {error}"
             raise Refused(told, error.status) from None
-        return replace(found, updated=tuple(texts))
+        return replace(found, updated=tuple(texts), title=texts.get("title", found.title))
 
     async def _listed(self, url: str, query: dict) -> AsyncIterator[object]:
         """Yield the entries of all pages of a listing, however the host counts pages; none twice."""

@@ -11,6 +11,7 @@ from dashboard.visible_text import visible
 from workspaces import lifecycle
 from workspaces.models import KEY_PATTERN, Environment, RevisionHow, Workspace
 from workspaces.provisioning import isolation, uploads
+from workspaces.services import pull_requests
 from workspaces.services.environments import newest
 
 CODE = {"class": "code-field", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off", "rows": 6}
@@ -238,9 +239,18 @@ class PullRequestForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 10, "spellcheck": "false"}),
     )
 
+    draft = forms.BooleanField(label=gettext_lazy("As a draft"), required=False)
+    written = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
+
     def clean_body(self) -> str:
         # A browser sends each line end of a text field as CR LF.
         return self.cleaned_data["body"].replace("\r\n", "\n")
+
+    def clean(self):
+        """Name in `given` the texts that were changed: only these replace those of an open pull request."""
+        given = super().clean()
+        texts = {name: given.get(name, "") for name in pull_requests.TEXTS}
+        return given | {"given": pull_requests.changed(texts, given.get("written", ""))}
 
 
 class ForkForm(forms.Form):

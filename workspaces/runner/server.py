@@ -271,11 +271,11 @@ async def git_push(request):
     return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "push"}, **how))
 
 
-@routes.get("/workspaces/{id}/default-branches")
-async def default_branches(request):
-    """→ {"names"} of the default branch of the repository that the workspace came from."""
-    workspace = await _workspace(request)
-    return web.json_response({"names": await pull_request.default_branches(workspace, request.app["daemon"].thread)})
+@routes.post("/workspaces/{id}/pull-request-base")
+async def pull_request_base(request):
+    """Answer {"base"} with what operations/pull_request.py look_at_base returns."""
+    workspace, asked = await _workspace(request), await request.json()
+    return web.json_response(await pull_request.look_at_base(workspace, asked["base"], request.app["daemon"].thread))
 
 
 @routes.post("/workspaces/{id}/git-uncommitted")

@@ -4,7 +4,9 @@ The token is a secret of the team for one origin (scheme, host and port), given 
 workspace ever gets it. The description is written from the workspace's history.
 """
 
+import hashlib
 import ipaddress
+import json
 from urllib.parse import urlsplit
 
 from dashboard.models import Actor
@@ -20,7 +22,7 @@ from workspaces import (
     secrets,
     team_credentials,
 )
-from workspaces.code_hosts import Repository
+from workspaces.code_hosts import Account, Repository
 from workspaces.code_hosts.base import MAX_BODY, MAX_TITLE
 from workspaces.masking import masked
 from workspaces.models import Command, Operation, PullRequest, Scope, Secret
@@ -28,6 +30,7 @@ from workspaces.provisioning.git import addresses
 from workspaces.services import export
 
 KIND = "pull_request"
+TEXTS = ("title", "body")
 MAX_LISTED = 20  # commits, files or commands in a description
 HOST_SECONDS = 90  # for git and the code host's API to name the default branch
 MAX_LINE = 160  # characters of a line in it
@@ -42,14 +45,25 @@ def open_one(workspace, wish: dict, *, by: Actor) -> Operation:
 
 
 def prepare(workspace, wish: dict) -> dict:
-    """Return the checked arguments of `submit`. Problem 409, 422. The repository is asked, so not in a transaction."""
-    repository_of(workspace)
-    export.check_push(workspace, wish["branch"])
-    if wish.get("base"):
-        export.check_push(workspace, wish["base"], field="base")
-    check_branches(wish["branch"], wish.get("base") or "", [])
-    check_branches(wish["branch"], "", _default_branches(workspace))
-    asked = {"branch": wish["branch"], "base": wish.get("base") or ""} | _texts(workspace, wish)
+    """Return the checked arguments of `submit`. Problem 409, 422. The repository is asked, so not in a transaction.
+
+    An empty base becomes the default branch. `given` in the arguments names the texts that the caller wrote, which
+    replace those of a pull request that is open; a form, which shows the ones written here, names them itself.
+    """
+    repository = repository_of(workspace)
+    branch, base = wish["branch"], wish.get("base") or ""
+    export.check_push(workspace, branch)
+    if base:
+        export.check_push(workspace, base, field="base")
+    check_branches(branch, base, [])
+    there = _look_at_base(workspace, base)
+    check_branches(branch, "", there["defaults"])
+    if there["missing"]:
+        raise invalid(f"{repository.path} at {repository.site} has no branch {base}. Nothing was pushed.", field="base")
+    asked = {"branch": branch, "base": base or next(iter(there["defaults"]), "")} | _texts(workspace, wish)
+    asked |= {"draft": True} if wish.get("draft") else {}
+    given = wish["given"] if "given" in wish else [name for name in TEXTS if wish.get(name)]
+    asked |= {"given": given} if given else {}
     return asked | {name: wish.get(name) or "" for name in ("sha", "seen")}
 
 
@@ -61,12 +75,14 @@ def submit(workspace, args: dict, *, by: Actor) -> Operation:
     return operations.submit(KIND, workspace=workspace, by=by, args=args | {"remote": workspace.remote})
 
 
-def _default_branches(workspace) -> list[str]:
-    """Return what the repository calls its default branch; [] without an answer: the operation asks again."""
+def _look_at_base(workspace, base: str) -> dict:
+    """Return {defaults, missing} of runner/operations/pull_request.py; without an answer, the operation asks again."""
+    question = json.dumps({"base": base}).encode()
     try:
-        return runner_client.ask("GET", f"/workspaces/{workspace.pk}/default-branches", timeout=HOST_SECONDS)["names"]
+        address = f"/workspaces/{workspace.pk}/pull-request-base"
+        return runner_client.ask("POST", address, body=question, timeout=HOST_SECONDS)
     except Problem:
-        return []
+        return {"defaults": [], "missing": False}
 
 
 def check_branches(branch: str, base: str, defaults: list[str]):
@@ -101,14 +117,18 @@ def repository_of(workspace) -> Repository:
     return found
 
 
-def token_of(workspace) -> tuple[Repository, str]:
-    """Return the repository and the token for its host. Only the runner calls this. Problem 409 if it is not set."""
+def account_of(workspace) -> Account:
+    """Return the repository, and the token and the addresses of its host. Only the runner calls this.
+
+    Problem 409 if no token is set, 422 for a host that it is not sent to.
+    """
     repository = repository_of(workspace)
     secret = secret_for(workspace.team_id, repository)
     token = secrets.for_code_host(workspace.team, secret.name) if secret else ""
     if not token:
-        raise conflict(without_token(workspace.team_id, repository))
-    return repository, token
+        secret = {"name": repository.token_name, "origin": repository.base}
+        raise conflict(without_token(workspace.team_id, repository), secret=secret)
+    return Account(repository, token, secret.name, addresses_of(repository))
 
 
 def secret_for(team_id, repository: Repository) -> Secret | None:
@@ -122,11 +142,11 @@ def without_token(team_id, repository: Repository) -> str:
     if named and secret_for(team_id, repository) is None:
         other = f"is for {named.origin}" if named.origin else "states no origin, and other hosts share its name"
         return (
-            f"There is no token for {repository.host}. The secret {named.name} {other}. A lead can set one with the "
+            f"There is no token for {repository.site}. The secret {named.name} {other}. A lead can set one with the "
             f"origin {repository.base}."
         )
     return (
-        f"There is no token for {repository.host}. A lead can set the secret {repository.token_name} with the origin "
+        f"There is no token for {repository.site}. A lead can set the secret {repository.token_name} with the origin "
         f"{repository.base}, given to Handrail for repositories."
     )
 
@@ -143,7 +163,7 @@ def addresses_of(repository: Repository) -> tuple[str, ...]:
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     pinned = addresses.check_git(f"{parts.scheme}://{parts.hostname}:{port}/").pinned
     if parts.scheme == "http" and not all(ipaddress.ip_address(address).is_loopback for address in pinned):
-        raise invalid(f"{repository.host} is reached without TLS, so the token is not sent there.")
+        raise invalid(f"{repository.site} is reached without TLS, so the token is not sent there.")
     return pinned
 
 
@@ -172,7 +192,24 @@ def describe(workspace, branch: str) -> dict:
         f"Made in the workspace {as_code(workspace.key)}.",
     ]
     body = "\n\n".join(part for part in parts if part)
-    return {"title": masked(title, workspace)[:MAX_TITLE], "body": masked(body, workspace)[:MAX_BODY]}
+    found = {"title": masked(title, workspace)[:MAX_TITLE], "body": masked(body, workspace)[:MAX_BODY]}
+    return found | {"written": written(found)}
+
+
+def written(texts: dict) -> str:
+    """Return what tells later whether somebody changed the texts that were written here: a digest of each."""
+    return " ".join(_digest(texts[name]) for name in TEXTS)
+
+
+def changed(texts: dict, from_written: str) -> list[str]:
+    """Return the names of the texts that are neither those of `written` nor empty; none without it."""
+    digests = from_written.split()
+    found = [name for name, digest in zip(TEXTS, digests, strict=False) if _digest(texts[name]) != digest]
+    return [name for name in found if texts[name]]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
 def _state(check) -> str:

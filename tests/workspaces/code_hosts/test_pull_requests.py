@@ -10,6 +10,8 @@ from tests.support.desk import Desk
 from tests.support.product import Product
 from tests.support.visitor import Visitor
 
+POINTS = ("pull_request.pushed", "pull_request.opened")
+
 
 @pytest.fixture
 def host(tmp_path):
@@ -31,8 +33,11 @@ def host(tmp_path):
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory):
-    """A product of its own, which may contact this machine."""
-    running = Product(tmp_path_factory.mktemp("product"), HANDRAIL_PRIVATE_SOURCES="1")
+    """A product of its own, which may contact this machine; its runner is killed where a file of POINTS is."""
+    folder = tmp_path_factory.mktemp("product")
+    points = ",".join(f"{point}:{folder / point}" for point in POINTS)
+    running = Product(folder, HANDRAIL_PRIVATE_SOURCES="1", HANDRAIL_FAILPOINT=points)
+    running.points = folder
     try:
         running.start()
         yield running
@@ -40,8 +45,12 @@ def product(tmp_path_factory):
         running.clean_up()
 
 
+def _token_name(host) -> str:
+    return f"CODE_HOST_127_0_0_1_{host.url.rpartition(':')[2]}"
+
+
 def _put_token(product, host):
-    name = f"CODE_HOST_127_0_0_1_{host.url.rpartition(':')[2]}"
+    name = _token_name(host)
     product.shell(
         "from dashboard.models import Actor, Team; from workspaces import secrets;"
         f"secrets.put(Team.objects.get(), '{name}', 'host', '{TOKEN}', by=Actor.system('tests'))"
@@ -59,7 +68,8 @@ def test_it_is_pushed_opened_and_kept_with_a_description_from_the_history(produc
     key = agent.create(source={"git": f"{host.url}/team/shop.git"}, description="Count items")["key"]
     sha = _work(agent, key)
     missing = lead.post(f"/workspaces/{key}/pull-requests", {"branch": "agent/count"}, expect=202).json["outcome"]
-    assert (missing["ok"], missing["reason"].startswith("There is no token for 127.0.0.1.")) == (False, True)
+    assert (missing["ok"], missing["reason"].startswith(f"There is no token for {host.site}.")) == (False, True)
+    assert (missing["reason_code"], missing["secret"]["origin"]) == ("token", host.url)
     _put_token(product, host)
     asked = agent.post(f"/workspaces/{key}/pull-requests", {"branch": "agent/count"}, expect=202).json["action"]
     assert (asked["status"], host.pulls) == ("pending", [])
@@ -92,12 +102,87 @@ def test_a_second_push_finds_the_open_one(product, host):
     _work(lead, key)
     wish = {"branch": "agent/count", "title": "Count", "body": "By hand"}
     first = lead.post(f"/workspaces/{key}/pull-requests", wish, expect=202).json["outcome"]
-    again = lead.post(f"/workspaces/{key}/pull-requests", wish, expect=202).json["outcome"]
+    again = lead.post(f"/workspaces/{key}/pull-requests", {"branch": "agent/count"}, expect=202).json["outcome"]
     assert (first["reason"], again["reason"]) == (
         f"Opened pull request #1: {host.url}/team/shop/pull/1",
         f"Pushed to the open pull request #1: {host.url}/team/shop/pull/1",
     )
     assert (host.pulls[0]["title"], host.pulls[0]["body"], len(host.pulls)) == ("Count", "By hand", 1)
+    given = {"branch": "agent/count", "title": "Count them"}
+    renamed = lead.post(f"/workspaces/{key}/pull-requests", given, expect=202).json["outcome"]
+    assert renamed["reason"].endswith("/pull/1 (new title)")
+    assert (host.pulls[0]["title"], host.pulls[0]["body"]) == ("Count them", "By hand")
+    kept = lead.get(f"/workspaces/{key}/pull-requests").json["pull_requests"]
+    assert [(each["number"], each["title"]) for each in kept] == [(1, "Count them")]
+
+
+def test_what_failed_after_the_push_is_tried_again_from_where_it_stands(product, host):
+    lead = Desk(product, product.person_token("lead", "lead"))
+    _put_token(product, host)
+    key = lead.create(source={"git": f"{host.url}/team/shop.git"})["key"]
+    sha = _work(lead, key)
+    wish = {"branch": "m-403", "title": "t", "body": "b", "sha": sha}
+    host.fails_to = {"POST": (403, {"message": "token does not have the scope\x07"})}
+    failed = lead.post(f"/workspaces/{key}/pull-requests", wish, expect=202).json["outcome"]
+    assert failed["reason"] == (
+        f"Pushed {sha[:12]} to m-403. Opening the pull request failed: Gitea at {host.site} said 403: token does not"
+        f" have the scope. Check the secret {_token_name(host)}. Try again when the token may do this."
+    )
+    assert (failed["ok"], failed["reason_code"], failed["pushed"]) == (
+        False, "token", {"branch": "m-403", "sha": sha, "from": ""},
+    )  # fmt: skip
+    assert (f"{sha} refs/heads/m-403" in _branches(host), host.pulls) == (True, [])
+    host.fails_to = {}
+    again = lead.post(f"/workspaces/{key}/pull-requests", wish, expect=202).json["outcome"]
+    assert (again["ok"], again["number"], again["pushed"]) == (True, 1, {"branch": "m-403", "sha": sha, "from": sha})
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_runner_that_is_killed_opens_it_once(product, host, point):
+    lead = Desk(product, product.person_token("lead", "lead"))
+    _put_token(product, host)
+    key = lead.create(source={"git": f"{host.url}/team/shop.git"})["key"]
+    sha = _work(lead, key)
+    (product.points / point).touch()
+    wish = {"branch": "killed", "title": "t", "body": "b"}
+    outcome = lead.post(f"/workspaces/{key}/pull-requests", wish, expect=202).json["outcome"]
+    assert (outcome["ok"], outcome["number"], outcome["pushed"]["sha"]) == (True, 1, sha), outcome
+    assert ((product.points / point).exists(), len(host.pulls)) == (False, 1)
+    assert f"{sha} refs/heads/killed" in _branches(host)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [((404, None), "has no API of GitHub, GitLab, Gitea or Forgejo"), ((403, {"message": "no"}), "does not say which")],
+)
+def test_a_host_that_can_not_be_asked_is_pushed_nothing(product, host, answer, words):
+    lead = Desk(product, product.person_token("lead", "lead"))
+    _put_token(product, host)
+    key = lead.create(source={"git": f"{host.url}/team/shop.git"})["key"]
+    _work(lead, key)
+    before, host.fails = _branches(host), answer
+    outcome = lead.post(f"/workspaces/{key}/pull-requests", {"branch": "x"}, expect=202).json["outcome"]
+    assert (words in outcome["reason"], outcome["reason"].endswith("Nothing was pushed.")) == (True, True), outcome
+    assert (_branches(host), "pushed" in outcome) == (before, False)
+
+
+def test_a_base_that_is_not_there_is_refused_and_the_default_one_is_named(product, host):
+    agent, lead = Desk(product, product.agent_token("into-a-base")), Desk(product, product.person_token("lead", "lead"))
+    _put_token(product, host)
+    key = agent.create(source={"git": f"{host.url}/team/shop.git"})["key"]
+    _work(agent, key)
+    before = _branches(host)
+    for one in (agent, lead):
+        wish = {"branch": "x", "base": "does-not-exist"}
+        refused = one.post(f"/workspaces/{key}/pull-requests", wish, expect=422).json
+        assert refused["detail"] == f"team/shop at {host.site} has no branch does-not-exist. Nothing was pushed."
+    assert (_branches(host), agent.get(f"/actions?workspace={key}").json["actions"]) == (before, [])
+    asked = agent.post(f"/workspaces/{key}/pull-requests", {"branch": "x", "draft": True}, expect=202).json["action"]
+    shown = agent.get(f"/actions/{asked['id']}").json["arguments"]
+    assert (shown["base"], shown["draft"], "given" in shown) == ("main", True, False)
+    lead.post(f"/actions/{asked['id']}/decision", {"verdict": "approve", "digest": asked["digest"]}, expect=200)
+    assert _ended(agent, asked["id"])["status"] == "succeeded"
+    assert [(pull["base"], pull["title"]) for pull in host.pulls] == [("main", "WIP: Count `items` @all")]
 
 
 @pytest.mark.parametrize(
