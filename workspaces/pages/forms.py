@@ -240,7 +240,7 @@ class PullRequestForm(forms.Form):
     )
 
     draft = forms.BooleanField(label=gettext_lazy("As a draft"), required=False)
-    written = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
+    written = forms.CharField(required=False, max_length=200, widget=forms.HiddenInput)
 
     def clean_body(self) -> str:
         # A browser sends each line end of a text field as CR LF.

@@ -209,7 +209,7 @@ def changed(texts: dict, from_written: str) -> list[str]:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()[:20]
+    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _state(check) -> str:

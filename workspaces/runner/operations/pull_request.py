@@ -130,7 +130,7 @@ def _refused(account: code_hosts.Account, error: code_hosts.Refused, reason: str
     if error.status in (401, 403):
         secret = {"name": account.secret, "origin": account.repository.base}
         return Refused(reason, ReasonCode.TOKEN, secret=secret, **more)
-    return Refused(reason, ReasonCode.REFUSED if error.status == -1 else ReasonCode.SOURCE, **more)
+    return Refused(reason, ReasonCode.SOURCE, **more)
 
 
 def _not_opened(account, error: code_hosts.Refused, pushed: Pushed, *, is_uncertain: bool) -> Refused:
