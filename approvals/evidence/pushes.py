@@ -92,6 +92,7 @@ def push_out(place, arguments: dict, text: str) -> Finding:
         # Handrail pushes to the workspace's source, whatever remotes its repository has by now.
         answer |= {"known": True, "remote": "the source", "addresses": [place.workspace.remote or "none"]}
     _say(finding, answer)
+    finding.says = [*finding.says[1:], *finding.says[:1]]  # what first: the call itself says where
     with translation.override(settings.LANGUAGE_CODE):  # the evidence is kept with the decision
         finding.says += [f"Leaves out {words}." for words in left_out.sentences(answer.get("left", {}))]
     finding.has_diff = _has_diff(answer)

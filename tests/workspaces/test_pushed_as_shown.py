@@ -145,7 +145,7 @@ def test_commits_hidden_behind_a_forged_record_of_the_remote_are_not_pushed(key,
         _commit(desk, key, line)
     desk.run(key, "/usr/bin/git update-ref refs/remotes/origin/main HEAD~1")
     page = _push(visitor, key, "agent/forged")
-    assert "1 commit that is not there yet" in page
+    assert "1 new commit" in page
     assert "It would send 3 commits, and 1 commit were shown. Nothing was pushed." in page
     assert _git(repository[0], "branch", "--list", "agent/forged") == ""
 

@@ -170,9 +170,9 @@ def _what_goes(request, workspace, operation, push_form, pull_form) -> dict:
 
 
 def _folded(rows: list, count: int) -> dict:
-    """Return {first, rest, more}: the rows shown, those behind a fold, and how many are not listed."""
-    words = ngettext("%(n)s more", "%(n)s more", count - FIRST) % {"n": f"{count - FIRST:,}"}
-    return {"first": rows[:FIRST], "rest": rows[FIRST:], "words": words, "more": count - len(rows)}
+    """Return {first, all, words, more}: the rows shown, those behind a fold, its label, how many are not listed."""
+    words = ngettext("In full", "All %(n)s, in full", count) % {"n": f"{count:,}"}
+    return {"first": rows[:FIRST], "all": rows, "words": words, "more": count - len(rows)}
 
 
 def _pull_request(workspace, branch: str) -> dict:
