@@ -124,3 +124,14 @@ def test_a_branch_is_told_what_it_gets_itself_whatever_others_have(key, desk, le
     asked = desk.post(f"/workspaces/{key}/push", {"branch": "agent/a"}, expect=202).json["action"]
     [finding] = lead.get(f"/actions/{asked['id']}/evidence").json["findings"]
     assert (finding["commits"], any("already exists" in text for text in finding["says"])) == ([], False)
+
+
+def test_a_push_of_a_new_branch_arrives_after_the_default_one_moved_on_there(key, desk, lead, look, visitor, bare):
+    clone = bare.with_suffix(".other")
+    _git(bare, "clone", "-q", ".", str(clone))
+    _git(clone, "-c", "user.name=B", "-c", "user.email=b@example.org", "commit", "-q", "--allow-empty", "-m", "theirs")
+    _git(clone, "push", "-q", "origin", "main")
+    _git(bare, "branch", "-D", "feature")
+    _commit(desk, key, "ours")
+    told = _push_as_shown(lead, visitor, key, look(key))
+    assert told["ok"], told

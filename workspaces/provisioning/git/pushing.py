@@ -15,6 +15,8 @@ from workspaces.provisioning.git.running import CloneFailed, contacted, environm
 
 MAX_MISSING = 50  # commits that are listed
 NAMED = 3  # of them, in the message
+MAX_FETCHED = 50  # branches
+FETCH = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
 TRIES = 3  # pushes, while others push commits that HEAD has
 _UNBUNDLED = "did not send all necessary objects"
 _CUT = re.compile(r"^broken link from +commit ([0-9a-f]+)$", re.MULTILINE)
@@ -182,11 +184,25 @@ class Push:
         )
         return CloneFailed(told, code="behind", more={"missing": rows, "missing_count": count})
 
+    def fetch_moved(self, default: str) -> bool:
+        """Fetch the branches of the source that moved on beyond what is here; return whether there were any.
+
+        Of many only the first: the branch itself, the source's default one, then others.
+        """
+        first = (self.branch, default)
+        with git_in(self.repository) as git, suppress(CloneFailed):
+            moved = [name for name, tip in self.there.items() if not git("cat-file", "-t", tip, check=False)]
+            named = sorted(moved, key=lambda name: name not in first)[:MAX_FETCHED]
+            refs = [f"+refs/heads/{name}:refs/moved/{number}" for number, name in enumerate(named)]
+            if refs:
+                git(*pin(self.source), *FETCH, contacted(self.source), *refs, env=self.env)
+                return True
+        return False
+
     def _fetch(self, git: Callable[..., str]) -> None:
         """Fetch the branch as it was looked at. Raise CloneFailed if the source does not give it any more."""
-        fetch = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
         refs = f"+refs/heads/{self.branch}:refs/there"
-        git(*pin(self.source), *fetch, contacted(self.source), refs, env=self.env)
+        git(*pin(self.source), *FETCH, contacted(self.source), refs, env=self.env)
         git("cat-file", "-e", f"{self.before}^{{commit}}")
 
 

@@ -120,7 +120,7 @@ async def _look(job: Job, sending: pushing.Push, told: dict | None) -> None:
     await job.thread(sending.unpack)
     await job.progress(step="look")
     await job.thread(sending.look)
-    await job.thread(_check, job.args.get("sha", ""), told, sending)
+    await job.thread(_check, job.args.get("sha", ""), told, sending, job.workspace.default_branch)
 
 
 async def find_pushed(job: Job) -> Pushed:
@@ -182,12 +182,17 @@ async def _shown(job: Job) -> dict:
     raise Refused("What a push would send has changed since it was shown. Nothing was pushed. Look at it again.")
 
 
-def _check(expected: str, told: dict | None, sending: pushing.Push) -> None:
+def _check(expected: str, told: dict | None, sending: pushing.Push, default: str) -> None:
     """Refuse a push of another commit than `expected`, or of anything else than was `told`."""
     if expected and sending.sha != expected:
         raise _moved(expected, sending.sha)
-    tips = list(sending.there.values())
-    if told is not None and (differs := shown.check(sending.repository, sending.sha, tips, told)):
+    if told is None:
+        return
+    compared = (sending.repository, sending.sha, list(sending.there.values()), told)
+    differs = shown.check(*compared)
+    if differs and sending.fetch_moved(default):  # what branches there have by now, which was not here
+        differs = shown.check(*compared)
+    if differs:
         # What was pushed before may not be there any more, so it is not counted on at the next look.
         raise Refused(f"What this would push is not what was shown. {differs} Nothing was pushed.", forgets=True)
 
