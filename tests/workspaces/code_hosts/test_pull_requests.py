@@ -1,7 +1,9 @@
 """A pull request from a workspace to a code host on this machine: pushed, opened, kept, asked about for an agent."""
 
+import base64
 import re
 import subprocess
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -239,3 +241,49 @@ def _ended(desk, pk):
         if action["status"] in ("succeeded", "failed", "uncertain"):
             break
     return action
+
+
+def test_a_private_repository_is_cloned_revised_and_pushed_with_the_teams_token(product, host, tmp_path):
+    host.is_private = True
+    lead, address = Desk(product, product.person_token("lead", "lead")), f"{host.url}/team/shop.git"
+    name = f"CODE_HOST_127_0_0_1_{host.url.rpartition(':')[2]}"
+    key = lead.create(source={"git": address})["key"]
+    failed = lead.get(f"/workspaces/{key}").json
+    assert (failed["state"], f"A lead can set the secret {name} with the origin {host.url}" in failed["reason"]) == (
+        "failed",
+        True,
+    )
+    page = Visitor.named(product, "lead", "lead").get(f"/w/main/{key}/")
+    filled = re.search(r'href="(/secrets/new/\?[^"]+)"', page)[1].replace("&amp;", "&")
+    assert parse_qs(urlsplit(filled).query) == {"name": [name], "scope": ["host"], "origin": [host.url]}
+    lead.call("PUT", f"/secrets/{name}", {"scope": "host", "value": TOKEN, "origin": host.url})
+    assert lead.create(key=key, expect=200, source={"git": address})["state"] == "ready"
+    work = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    (tmp_path / "tree" / "new.py").write_text("new = 1\n")
+    for command in (["add", "."], ["commit", "-qm", "Next"], ["push", "-q", tmp_path / "team" / "shop.git", "main"]):
+        subprocess.run([*work, *command], cwd=tmp_path / "tree", check=True)
+    taken = lead.post(f"/workspaces/{key}/revisions", {"git": address, "how": "merge"}, expect=202).json
+    assert lead.operation(key, taken["operation"])["outcome"]["ok"]
+    assert lead.run(key, "cat new.py").decode().strip() == "new = 1"
+    sha = _work(lead, key)
+    pushed = lead.post(f"/workspaces/{key}/push", {"branch": "agent/x"}, expect=None).json["outcome"]
+    assert (pushed["ok"], pushed["pushed"]["sha"]) == (True, sha)
+    told = [
+        lead.get(path).body
+        for path in (f"/workspaces/{key}", f"/workspaces/{key}/snapshots/1/manifest", "/events?limit=200")
+    ]
+    told += [lead.run(key, "env; cat /proc/self/environ; cat .git/config; ls -la ~"), product.log.encode()]
+    written = [path.read_bytes() for path in product.home.rglob("*") if path.is_file() and not path.is_symlink()]
+    for form in (TOKEN.encode(), base64.b64encode(f"x-access-token:{TOKEN}".encode())):
+        assert not any(form in text for text in told + written)
+
+
+def test_a_token_that_the_host_refuses_is_named_after_a_push(product, host):
+    lead, address = Desk(product, product.person_token("lead", "lead")), f"{host.url}/team/shop.git"
+    key = lead.create(source={"git": address})["key"]
+    lead.call("PUT", "/secrets/OURS", {"scope": "host", "value": "wrong-token-xyz", "origin": host.url})
+    _work(lead, key)
+    pushed = lead.post(f"/workspaces/{key}/push", {"branch": "agent/x"}, expect=None).json["outcome"]
+    assert (pushed["ok"], pushed["reason_code"]) == (False, "token")
+    assert "refused the token in the secret OURS" in pushed["reason"]
+    assert pushed["secret"] == {"name": "OURS", "origin": host.url}
