@@ -136,6 +136,19 @@ def test_a_commit_goes_to_each_branch_once(desk, repository, lead_token):
     assert told["reason"] == "Nothing is committed yet."
 
 
+def test_a_source_that_is_gone_is_said_without_a_path_of_the_host(desk, repository, lead_token):
+    lead, path = type(desk)(desk.product, lead_token), repository[0]
+    key = lead.create(source={"git": str(path)})["key"]
+    path.rename(path.with_suffix(".away"))
+    told = lead.post(f"/workspaces/{key}/push", {"branch": "agent/gone"}, expect=202).json["outcome"]
+    assert (told["reason_code"], told["reason"]) == ("source", "There is no folder … Nothing was pushed.")
+    path.mkdir()
+    told = lead.post(f"/workspaces/{key}/push", {"branch": "agent/gone"}, expect=202).json["outcome"]
+    assert (told["reason_code"], str(path.parent) in str(told)) == ("source", False)
+    path.rmdir()
+    path.with_suffix(".away").rename(path)
+
+
 def test_a_hooks_words_reach_an_agent_as_they_reach_a_person(desk, repository, lead_token):
     lead, path = type(desk)(desk.product, lead_token), repository[0]
     key = desk.create(source={"git": str(path)})["key"]

@@ -92,6 +92,8 @@ def test_what_the_page_shows_is_pushed(key, desk, visitor, repository):
     assert (sha[:10] in page, "# shown" in page, "calc.py" in page) == (True, True, True)
     assert f"Pushed {sha[:12]} to agent/shown." in _push(visitor, key, "agent/shown")
     assert _git(repository[0], "rev-parse", "agent/shown") == sha
+    assert f"Pushed {sha[:12]} to agent/second." in _push(visitor, key, "agent/second")
+    assert _git(repository[0], "rev-parse", "agent/second") == sha
 
 
 def test_a_commit_that_comes_after_the_page_is_not_pushed(key, desk, visitor, repository):

@@ -31,7 +31,7 @@ def clean(text: str, limit: int = MAX_LINE) -> str:
 def remote_lines(said: str) -> list[str]:
     """Return what the host said, one text for each line, without its progress."""
     told = (clean(line.removeprefix("remote:")) for line in _lines(said) if line.startswith("remote:"))
-    lines = [_without_ours(line) for line in told if line and not _PROGRESS.match(line)]
+    lines = [without_ours(line) for line in told if line and not _PROGRESS.match(line)]
     if len(lines) > MAX_LINES:
         return [*lines[: MAX_LINES - 1], f"… and {len(lines) - MAX_LINES + 1:,} more lines"]
     return lines
@@ -54,8 +54,8 @@ def _lines(said: str) -> list[str]:
     return re.split(r"[\r\n]+", said)
 
 
-def _without_ours(line: str) -> str:
-    """Return a host's line without the paths of Handrail's data and of local sources."""
+def without_ours(line: str) -> str:
+    """Return a line without the paths of Handrail's data and of local sources."""
     for root in (settings.HANDRAIL_HOME, *settings.HANDRAIL_LOCAL_SOURCES):
         line = re.sub(rf"(?<![\w.:/])(?:file://)?{re.escape(str(root).rstrip('/'))}/[^\s'\",;:)]*", "…", line)
     return line

@@ -13,7 +13,7 @@ from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
 from workspaces import history, lifecycle, paths, team_credentials
 from workspaces.models import ReasonCode, State
-from workspaces.provisioning.git import addresses, pushing
+from workspaces.provisioning.git import addresses, pushing, said
 from workspaces.provisioning.git.pushing import Pushed
 from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.git import sandbox, shown
@@ -32,9 +32,8 @@ async def make_bundle(job: Job, refs: list[str], into: Path) -> None:
     try:
         await sandbox.bundle(job.workspace, await job.readable_tree(), refs, into, BUNDLE_LIMIT)
     except sandbox.NoAnswer as error:
-        raise Refused(
-            f"git made no bundle of {job.workspace.key}: {error}" if str(error) != UNBORN else UNBORN
-        ) from None
+        words = said.without_ours(str(error))
+        raise Refused(words if words == UNBORN else f"git made no bundle of {job.workspace.key}: {words}") from None
 
 
 class MakeArchive(Kind):
@@ -133,7 +132,7 @@ async def find_pushed(job: Job) -> Pushed:
         async with _sending(job) as sending:
             if await job.thread(sending.find, sha, before):
                 return Pushed(branch, sha, before)
-    except (CloneFailed, Problem) as error:
+    except CloneFailed as error:
         raise unclear(
             f"The runner stopped during the push, and the source does not say what arrived: {error}"
         ) from None
@@ -146,8 +145,13 @@ async def find_pushed(job: Job) -> Pushed:
 async def _sending(job: Job) -> AsyncIterator[pushing.Push]:
     """Yield a push in a folder of its own; remove it afterwards, and first what a killed runner left of it."""
     workspace, branch = job.workspace, job.args["branch"]
-    source = await job.thread(addresses.check_git, workspace.remote, branch)
-    credential = await job.thread(team_credentials.credential_of, workspace.team, source)
+    try:
+        source = await job.thread(addresses.check_git, workspace.remote, branch)
+        credential = await job.thread(team_credentials.credential_of, workspace.team, source)
+    except Problem as error:  # the address was good once; `secret`: what is missing
+        code = ReasonCode.TOKEN if "secret" in error.extra else ReasonCode.SOURCE
+        more = {name: value for name, value in error.extra.items() if name == "secret"}
+        raise CloneFailed(said.without_ours(error.detail), code=code, more=more) from None
     folder = paths.folder_of(workspace.pk) / f"push-{job.operation.pk}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
