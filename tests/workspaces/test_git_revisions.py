@@ -77,7 +77,7 @@ def test_edits_stay_and_deletions_and_renames_arrive(desk, key, upstream):
     assert desk.get(f"/workspaces/{key}").json["source"]["sha"] == sha
 
 
-def test_a_branch_that_moved_on_is_merged_and_takes_the_push(desk, key, upstream):
+def test_a_branch_that_moved_on_is_merged_and_takes_the_push(desk, lead, key, upstream):
     desk.run(key, "git config user.name Agent; git config user.email g@example.org; sed -i s/9/nine/ a.txt")
     desk.run(key, "git commit -qam 'agent: a'")
     theirs = upstream.commit({"a.txt": LINES.replace("1", "one"), "d.txt": None})
@@ -86,6 +86,9 @@ def test_a_branch_that_moved_on_is_merged_and_takes_the_push(desk, key, upstream
     told = desk.run(key, "git log -1 --format='%P|%an|%s'; git status --porcelain").decode().strip()
     parents, by, subject = told.split("|")
     assert (parents.split()[1], by, subject) == (theirs, "Agent", f"Merge branch 'main' of {upstream.path}")
+    pushed = lead.post(f"/workspaces/{key}/push", {"branch": "main"}, None).json
+    assert pushed["outcome"]["ok"], pushed
+    assert upstream.git("log", "-1", "--format=%P", "main") == parents
 
 
 def test_a_conflict_takes_nothing_unless_asked(desk, key, upstream):

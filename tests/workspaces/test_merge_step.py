@@ -24,7 +24,7 @@ class Sides:
 
     def __init__(self, folder: Path):
         self.folder, self.pulled, self.taken = folder, folder / "pulled", folder / "taken"
-        self.up, self.mirror = folder / "up", folder / "mirror"
+        self.up, self.mirror = folder / "up", folder / "up/.git"
         self.environment = {
             "PATH": os.environ["PATH"], "HOME": str(folder / "home"), "LC_ALL": "C.UTF-8",
             "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": ":",
@@ -78,7 +78,6 @@ class Sides:
 
     def take(self, how: str = "merge", ref: str = "refs/heads/trunk", **what) -> tuple[dict, dict]:
         """Return what the two steps of a revision answer."""
-        self.git(self.folder, "clone", "-q", "--bare", str(self.up), "mirror")
         sha = self.git(self.mirror, "rev-parse", f"{ref}^{{commit}}").strip()
         self.git(self.mirror, "update-ref", merge_step.COMING, sha)
         came = self.step("fetch", ref=ref, sha=sha, how=how, **what)
@@ -88,20 +87,18 @@ class Sides:
 
     def state(self, at: Path) -> dict:
         """Return all that `git pull` leaves, but the times of its commits."""
+        status = self.git(at, "status", "--porcelain=v2", "--branch")
         log = self.git(at, "log", "--topo-order", "--format=%T %s %b %an", "-n", "30")
         return {
             "files": {str(path.relative_to(at)): told(path) for path in sorted(at.rglob("*")) if plain(at, path)},
             "index": self.git(at, "ls-files", "-s", "-u"),
-            "status": self.git(at, "status", "--porcelain=v2", "--branch").replace(self.head(at), "HEAD"),
+            "status": [line for line in status.splitlines() if not line.startswith("# branch.oid")],
             "refs": self.git(at, "for-each-ref", "--format=%(refname) %(objectname)", "refs/remotes", "refs/tags"),
             "head": log,
             "merging": (at / ".git/MERGE_HEAD").exists() and (at / ".git/MERGE_HEAD").read_text(),
             "message": (at / ".git/MERGE_MSG").exists() and (at / ".git/MERGE_MSG").read_text(),
             "rebasing": (at / ".git/rebase-merge").exists(),
         }
-
-    def head(self, at: Path) -> str:
-        return self.git(at, "rev-parse", "HEAD").strip()
 
 
 def plain(at: Path, path: Path) -> bool:
