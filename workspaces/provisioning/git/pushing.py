@@ -40,7 +40,7 @@ class Push:
     """A push of the HEAD of the bundle in the folder `scratch` to a branch of the source, never by force.
 
     Its steps are `unpack`, `look` and `send`; each raises CloneFailed. The bundle comes from a workspace and is
-    untrusted: its objects are checked, and it carries no git configuration.
+    untrusted: git names its objects by their content, and it carries no git configuration.
     """
 
     def __init__(self, scratch: Path, source: Git, branch: str, credential: Credential = NONE):

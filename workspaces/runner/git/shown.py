@@ -1,7 +1,8 @@
 """Compare what a push sends with what a page or a card showed of it.
 
 Git in the workspace said what was shown, from refs and objects that an agent can forge, and by programs that the
-repository may have run. In the repository here every object has been checked, and the source itself says what it has.
+repository may have run. In the repository here git has named each object by its content, and the source itself says
+what it has.
 """
 
 from pathlib import Path
