@@ -47,6 +47,7 @@ STEP_LABELS = {
     "setup": gettext_lazy("running setup"),
     "snapshot": gettext_lazy("taking a snapshot"),
     "restore": gettext_lazy("restoring files"),
+    "merge": gettext_lazy("merging the commits"),
     "checkpoint": gettext_lazy("putting disks and memory in place"),
     "archive": gettext_lazy("packing the files"),
     "verify": gettext_lazy("reading the snapshot back"),

@@ -46,6 +46,7 @@ class Revise(RestoreSnapshot):
             revise_git.is_for, workspace, source, await job.readable_tree()
         ):
             try:
+                await job.progress(step="files")
                 job.fetched = await job.thread(revise_git.fetch, workspace, source, job.cancel)
                 return await super().perform(job)
             finally:

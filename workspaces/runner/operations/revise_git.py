@@ -97,7 +97,7 @@ async def _merged(job, fetched: dict, safety) -> dict:
     """Let git fetch and merge in the tree; return what it did. Raise Refused before a file of the tree is changed."""
     how, by = job.args.get("how"), job.by
     remote, is_origin = fetched["remote"], fetched["is_origin"]
-    rehearse = how is None or by.type == "agent"
+    rehearse = how is None or (how != BESIDE and by.type == "agent")
     try:
         async with _place(job, safety) as folder:
             where = job.workspace, folder, _mirror_of(job.workspace), remote
