@@ -71,6 +71,10 @@ BORROWS = (
     "The repository borrows objects from outside of this folder, where Handrail does not read them. Run `git repack"
     " -ad` and remove .git/objects/info/alternates, then try again."
 )
+PARTIAL = (
+    "The repository is a partial clone: some of its objects are only where it was cloned from, and Handrail fetches"
+    " nothing for it. Run `git fetch --refetch --no-filter` in it, then try again."
+)
 
 
 class Git:
@@ -311,6 +315,15 @@ def alternates(git, root):
     return any(not os.path.realpath(os.path.join(base, name)).startswith(root + "/") for name in named)
 
 
+def is_partial(git):
+    """Return whether the repository has packs of a partial clone, which lack objects that others have."""
+    packs = os.path.join(git.folder, git.line("rev-parse", "--git-path", "objects/pack"))
+    try:
+        return any(name.endswith(".promisor") for name in os.listdir(packs))
+    except OSError:
+        return False
+
+
 def configured_remote(git, branch):
     names = [f"branch.{branch}.pushRemote", "remote.pushDefault", f"branch.{branch}.remote"]
     return next((found for name in names if (found := git.line("config", "--get", name))), "origin")
@@ -471,9 +484,10 @@ def main():
             return
         answer = ANSWERS[question["what"]](git, question)
     except NoAnswer as error:
+        told = PARTIAL if str(error).startswith("git says: ") and is_partial(git) else str(error)
         if question["what"] == "bundle":
-            sys.exit(str(error))
-        answer = {"error": str(error)}
+            sys.exit(told)
+        answer = {"error": told}
     sys.stdout.write(json.dumps(answer))
 
 
