@@ -116,8 +116,13 @@ class Workspaces:
             if list(refused.told.get("differs") or {}) != ["source"]:
                 raise
         wish = {"upload": upload, "mode": "replace" if replace else "merge"} | ({} if base is None else {"base": base})
-        self.http.post(f"/workspaces/{key}/revisions", wish)
-        return self.settled(key)
+        told = self.http.post(f"/workspaces/{key}/revisions", wish)
+        workspace = self.settled(key)
+        if told["revision"] is None:  # it took longer than the request waits
+            outcome = self.http.get(f"/workspaces/{key}/operations/{told['operation']}")["outcome"] or {"ok": True}
+            if not outcome["ok"]:
+                raise Refused(409, outcome | {"detail": outcome["reason"]})
+        return workspace
 
     # Snapshots and notes ----------------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ class Command(BaseCommand):
             paths = [conflict["path"] for conflict in refused.told.get("conflicts", [])]
             raise CommandError("\n  ".join([str(refused), *paths])) from None
         if taken["snapshot"] is None:
-            self.stdout.write(f"The next revision of {key} is queued.")
+            self.stdout.write(f"The next revision of {key} is being taken; its page shows the progress.")
             return
         saved = f"the previous files are in snapshot {taken['safety_snapshot']}"
         self.stdout.write(f"{key} is at revision {taken['revision']}, snapshot {taken['snapshot']}; {saved}.")
