@@ -6,6 +6,10 @@ caller said how to take the revision, else nothing is taken.
 """
 
 import shutil
+import threading
+import uuid
+from contextlib import suppress
+from pathlib import Path
 
 from dashboard.models import Team
 from workspaces import history, lifecycle, needs_approval
@@ -173,7 +177,8 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
     Return (the source, with the commit it resolved to; the store tree id of its files, kept for an hour).
     """
     folder = workspace_paths.folder_of(workspace.pk) / "revision"
-    shutil.rmtree(folder, ignore_errors=True)
+    for left in folder.parent.glob("revision*"):
+        _remove_beside(left)
     folder.mkdir(mode=0o755)
     try:
         if upload := source.get("upload"):
@@ -186,7 +191,18 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
             files.write(tree, versions.PATH, noted)
         return source, snapshots.store_of(workspace).snapshot(tree, cancel=watch["cancel"]).tree
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_beside(folder)
+
+
+def _remove_beside(folder: Path):
+    """Remove a folder while the operation goes on: that takes as long as all the rest of it.
+
+    What a runner that stops leaves is removed with the next revision, or with the workspace.
+    """
+    gone = folder.with_name(f"revision-{uuid.uuid4().hex}")
+    with suppress(FileNotFoundError):
+        folder.rename(gone)
+    threading.Thread(target=shutil.rmtree, args=(gone, True), name="revision-remove", daemon=True).start()
 
 
 def _compare(store, base: str, live: str, coming: str) -> dict:
