@@ -315,9 +315,13 @@ def statuses(environment: Environment) -> list[tuple[str, str, str]]:
     return [(phase, name, known.get((SCOPES[phase], name), MISSING)) for phase, name in names]
 
 
+def has_expired(secret: Secret, now=None) -> bool:
+    return secret.expires_at is not None and secret.expires_at <= (now or clock.now())
+
+
 def state(secret: Secret, now=None) -> str:
     """Return SET, EXPIRED or UNREADABLE."""
-    if secret.expires_at is not None and secret.expires_at <= (now or clock.now()):
+    if has_expired(secret, now):
         return EXPIRED
     try:
         keyring.load().decrypt(secret.value, _associated_data(secret))

@@ -58,13 +58,13 @@ def proposed_name(origin: str) -> str:
 
 
 def secret_for(team_id, origin: str) -> Secret | None:
-    """Return the secret that is for exactly this origin, None if there is none.
+    """Return the secret that is for exactly this origin, None if there is none; of several one that has not expired.
 
     A token that states no origin is used where its name can only mean this host.
     """
     rows = Secret.objects.filter(team=team_id, scope=Scope.CODE_HOST)
-    if stated := rows.filter(origin=origin).order_by("name").first():
-        return stated
+    if stated := list(rows.filter(origin=origin).order_by("name")):
+        return next((each for each in stated if not secrets.has_expired(each)), stated[0])
     if origin.startswith("ssh:"):
         return None
     repository = code_hosts.repository_of(f"{origin}/owner/name")

@@ -4,11 +4,13 @@ import base64
 import dataclasses
 import os
 import subprocess
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from dashboard import clock
 from dashboard.models import Actor
 from tests.support.code_host import TOKEN, CodeHost
 from workspaces import secrets, team_credentials
@@ -191,3 +193,12 @@ def test_it_is_in_no_argument_message_or_file(team, token, source, bare, tmp_pat
 
 def test_a_credential_is_shown_without_its_value():
     assert "canary" not in repr(Credential("A", token="canary-1", ssh_key="canary-2"))
+
+
+def test_one_that_has_expired_gives_way_to_another_and_else_is_named(team, source, host, tmp_path):
+    old = secrets.put(team, "A_OLD", "host", TOKEN, origin=host.url, by=BY)
+    type(old).objects.filter(pk=old.pk).update(expires_at=clock.now() - timedelta(days=1))
+    with pytest.raises(running.NotLetIn, match="The secret A_OLD has expired"):
+        cloning.clone(source, into(tmp_path), credential=team_credentials.credential_of(team, source))
+    secrets.put(team, "B_NEW", "host", TOKEN, origin=host.url, by=BY)
+    assert team_credentials.credential_of(team, source).name == "B_NEW"
