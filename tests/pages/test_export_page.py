@@ -1,5 +1,6 @@
 """The Export page without a runner: what it offers to whom, and the pull requests that are kept."""
 
+import html
 import re
 import uuid
 
@@ -40,7 +41,8 @@ def test_a_viewer_downloads_and_pushes_nothing(shop, vera, browser_of, read):
 def test_without_a_token_it_says_which_secret_to_set(shop, team, lena, browser_of, read):
     text = read(browser_of(lena), HERE)
     assert "There is no token for git.example.org." in text
-    assert 'href="/secrets/new/?name=CODE_HOST_GIT_EXAMPLE_ORG"' in text
+    filled = "name=CODE_HOST_GIT_EXAMPLE_ORG&scope=host&origin=https%3A%2F%2Fgit.example.org"
+    assert f'href="/secrets/new/?{filled}"' in html.unescape(text)
     secrets.put(team, "CODE_HOST_GIT_EXAMPLE_ORG", "host", "the-token", by=_by(lena))
     assert "There is no token for git.example.org." in read(browser_of(lena), HERE)
     origin = {"origin": "https://git.example.org", "replace": True}
