@@ -246,3 +246,26 @@ def test_git_in_the_workspace_and_the_export_page_see_pointers(desk, product):
     evidence = desk.get(f"/actions/{asked['id']}/evidence").json
     said = [line for finding in evidence["findings"] for line in finding["says"] if line.startswith("Leaves out")]
     assert said == ["Leaves out 1 file of git-lfs: only its pointer is pushed (a.bin)."]
+
+
+def test_a_revision_brings_the_content_of_its_files(desk, product):
+    folder = Path(tempfile.mkdtemp(prefix="lfs-", dir=product.sources))
+    source = repository(folder / "shop", {"a.bin": pointer(BIG), "same.bin": pointer(OTHER)})
+    keep(source, BIG)
+    keep(source, OTHER)
+    manager = Desk(product, product.person_token("manager-of-revisions", "admin"))
+    manager.post("/environments", {"name": "revised-lfs", "driver": "sandbox", "lfs": "pulled"})
+    key = manager.create(environment="revised-lfs", source={"git": str(source)})["key"]
+    manager.run(key, "echo mine > mine; git add mine; git commit -qm mine")
+    new = b"n" * 5000
+    keep(source, new)
+    (source / "a.bin").write_text(pointer(new))
+    (source / "gone.bin").write_text(pointer(b"g" * 4000))
+    git(source, "add", ".")
+    git(source, "commit", "-qm", "second")
+    manager.post(f"/workspaces/{key}/revisions", {"git": str(source)}, expect=None)
+    told = manager.settled(key)["source"]["lfs"]
+    assert (told["files"], [row["path"] for row in told["left"]]) == (3, ["gone.bin"])
+    said = manager.run(key, "sha256sum < a.bin; sha256sum < same.bin; git status --porcelain; cat gone.bin")
+    assert said.decode().splitlines()[:2] == [f"{hashlib.sha256(each).hexdigest()}  -" for each in (new, OTHER)]
+    assert said.decode().endswith(f"-\n{pointer(b'g' * 4000)}")

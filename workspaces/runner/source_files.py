@@ -32,6 +32,11 @@ def clone(workspace, source: dict, folder: Path, cancel: threading.Event | None)
     """Clone a source with submodules and files of git-lfs as the workspace's environment says; submodules.clone."""
     environment, found = workspace.environment, partial(credential_of, workspace.team)
     how = {"credential_of": found, "left": environment.submodules == Submodules.LEFT, "cancel": cancel}
-    if environment.lfs == Lfs.PULLED:
-        how["pulling"] = lfs.Pulling(limits.disk_bytes(environment), found, cancel)
-    return submodules.clone(source, folder, **how)
+    return submodules.clone(source, folder, pulling=pulling_for(workspace, cancel), **how)
+
+
+def pulling_for(workspace, cancel: threading.Event | None) -> lfs.Pulling | None:
+    """Return what pulls files of git-lfs, None if the workspace's environment leaves them."""
+    if workspace.environment.lfs != Lfs.PULLED:
+        return None
+    return lfs.Pulling(limits.disk_bytes(workspace.environment), partial(credential_of, workspace.team), cancel)

@@ -54,7 +54,6 @@ class Pulling:
         # The time of the files: git looks again at those that are as new as its index.
         self.began = time.time() - 2
         self.used = 0
-        self.pulled: set[str] = set()
         self.told: dict = {"files": 0, "bytes": 0, "left": [], "more": 0}
 
     @property
@@ -68,25 +67,42 @@ class Pulling:
         """
         with running.git_in(folder, self.cancel) as git:
             wanted = _wanted(git, folder)
-            if not wanted:
-                return
-            try:
-                url = git("config", "--blob", "HEAD:.lfsconfig", "lfs.url", check=False)
-                find = self._finder(source, url, wanted, lent)
-            except (CloneFailed, Problem) as error:
-                for content in wanted:
-                    self._leave(content, prefix, str(error))
-                return
-            for content in wanted:
-                try:
-                    self._one(content, folder, find)
-                except (CloneFailed, Problem) as error:
-                    self._leave(content, prefix, str(error))
+            kept = self._kept(git, source, folder / ".git", wanted, prefix, lent=lent)
+            for content in kept:
+                self._write(content, folder)
             # Add them anew, as git takes a file of another size for a changed one without asking the filter.
             add = ("-c", f"filter.lfs.clean={shlex.join(CLEAN)}", "update-index", "--")
-            written = [path for content in wanted if content.oid in self.pulled for path in content.paths]
+            written = [path for content in kept for path in content.paths]
             for at in range(0, len(written), BATCH):
                 git(*add, *written[at : at + BATCH], check=False)
+
+    def into(self, source: Git, mirror: Path, base: str, coming: str) -> None:
+        """Keep the content of files that are other in the commit `coming` than in `base`, in a bare repository."""
+        with running.git_in(mirror, self.cancel) as git:
+            wanted = _wanted_since(git, base, coming)
+            for content in self._kept(git, source, mirror, wanted, "", at=coming):
+                self.told["files"] += len(content.paths)
+                self.told["bytes"] += content.size * len(content.paths)
+
+    def _kept(self, git, source, git_folder: Path, wanted, prefix: str, *, lent=True, at="HEAD") -> list[Content]:
+        """Keep contents below a git folder, and return those that could be pulled."""
+        if not wanted:
+            return []
+        try:
+            url = git("config", "--blob", f"{at}:.lfsconfig", "lfs.url", check=False)
+            find = self._finder(source, url, wanted, lent)
+        except (CloneFailed, Problem) as error:
+            for content in wanted:
+                self._leave(content, prefix, str(error))
+            return []
+        kept = []
+        for content in wanted:
+            try:
+                self._keep(content, git_folder, find)
+                kept.append(content)
+            except (CloneFailed, Problem) as error:
+                self._leave(content, prefix, str(error))
+        return kept
 
     def _leave(self, content: Content, prefix: str, reason: str) -> None:
         for path in content.paths:
@@ -95,13 +111,13 @@ class Pulling:
             else:
                 self.told["more"] += 1
 
-    def _one(self, content: Content, folder: Path, find) -> None:
+    def _keep(self, content: Content, git_folder: Path, find) -> None:
         cost = content.size * (len(content.paths) + 1)  # one more is kept in .git, as git-lfs does it
         if self.limit and self.used + cost > self.limit:
             raise CloneFailed(f"Its {content.size:,} bytes would not fit into the disk limit of the environment.")
         if time.monotonic() > self.until:
             raise CloneFailed(f"The files before it took longer than {running.CLONE_SECONDS} seconds.")
-        kept = Path(lfs_filter.place_of(str(folder / ".git"), content.oid))
+        kept = Path(lfs_filter.place_of(str(git_folder), content.oid))
         kept.parent.mkdir(parents=True, exist_ok=True)
         try:
             with find(content) as pieces, open(kept, "xb") as file:
@@ -110,7 +126,9 @@ class Pulling:
             kept.unlink(missing_ok=True)
             raise
         self.used += cost
-        self.pulled.add(content.oid)
+
+    def _write(self, content: Content, folder: Path) -> None:
+        kept = lfs_filter.place_of(str(folder / ".git"), content.oid)
         for path in content.paths:
             fd = os.open(folder / path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
             with open(fd, "wb") as target, open(kept, "rb") as file:
@@ -150,6 +168,31 @@ def _wanted(git, folder: Path) -> list[Content]:
         if mode.startswith("100") and (told := _pointer(folder, path)):
             found.setdefault(told, []).append(path)
     return [Content(oid, size, tuple(paths)) for (oid, size), paths in found.items()]
+
+
+def _wanted_since(git, base: str, coming: str) -> list[Content]:
+    """Return the contents that pointers in one commit name, in files that are other in the commit `base`."""
+    if not git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}", check=False):
+        base = git("hash-object", "-t", "tree", "--stdin")
+    asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=AMT", base, coming)
+    changed = [path for path in git(*asked, check=False).split("\0") if path]
+    found: dict[tuple[str, int], list[str]] = {}
+    search = ("grep", "-l", "-z", "--no-color", "-F", "-e", lfs_filter.FIRST_LINE, coming, "--")
+    for at in range(0, len(changed), BATCH):
+        paths = [f":(top,literal){path}" for path in changed[at : at + BATCH]]
+        for name in filter(None, git(*search, *paths, check=False).split("\0")):
+            if told := lfs_filter.POINTER.fullmatch(git("cat-file", "blob", name, check=False).encode()):
+                contents = found.setdefault((told["oid"].decode(), int(told["size"])), [])
+                contents.append(name.removeprefix(f"{coming}:"))
+    return [Content(oid, size, tuple(paths)) for (oid, size), paths in found.items()]
+
+
+def together(one: dict | None, other: dict) -> dict:
+    """Return what is told of the files of a source and of those that a revision of it brought."""
+    one = one or {"files": 0, "bytes": 0, "left": [], "more": 0}
+    left = [*other["left"], *one["left"]]
+    told = {name: one[name] + other[name] for name in ("files", "bytes", "more")}
+    return told | {"left": left[:MOST_NAMED], "more": told["more"] + max(0, len(left) - MOST_NAMED)}
 
 
 def _pointer(folder: Path, path: str) -> tuple[str, int] | None:

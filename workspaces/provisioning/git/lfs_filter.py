@@ -1,8 +1,9 @@
 """The filter of git-lfs's files for workspaces without git-lfs: `clean` and `smudge`, as git calls them.
 
 clean: content in, its pointer out; the content is kept in .git/lfs/objects, where git-lfs looks for it too.
-smudge: a pointer in; the content out if it is kept there, else the pointer.
-With `--only-look`, clean keeps nothing. Standard library only, Python 3.9; it runs inside of workspaces.
+smudge: a pointer in; the content out if it is kept there, else the pointer. With `--from FOLDER`, what that repository
+keeps is kept here first. With `--only-look`, clean keeps nothing. Standard library only, Python 3.9; it runs inside of
+workspaces.
 """
 
 import os
@@ -12,13 +13,14 @@ import sys
 
 POINTER_BYTES = 1024
 PIECE = 1 << 20
+FIRST_LINE = "version https://git-lfs.github.com/spec/v1"
 POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>[0-9]{1,18})\n?"
 )
 
 
 def pointer(oid, size):
-    return f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n".encode()
+    return f"{FIRST_LINE}\noid sha256:{oid}\nsize {size}\n".encode()
 
 
 def place_of(git_folder, oid):
@@ -67,16 +69,31 @@ def clean(source, target, keep):
     target.write(pointer(digest.hexdigest(), size))
 
 
-def smudge(source, target):
+def smudge(source, target, other):
     head = source.read(POINTER_BYTES + 1)
     found = POINTER.fullmatch(head)
-    place = place_of(git_folder(), found["oid"].decode()) if found else ""
-    if found and os.path.isfile(place) and os.path.getsize(place) == int(found["size"]):
-        with open(place, "rb") as kept:
-            copy(kept, target)
-        return
+    if found:
+        place, size = place_of(git_folder(), found["oid"].decode()), int(found["size"])
+        if other and not has(place, size):
+            take(place_of(other, found["oid"].decode()), place, size)
+        if has(place, size):
+            with open(place, "rb") as kept:
+                copy(kept, target)
+            return
     target.write(head)
     copy(source, target)
+
+
+def has(place, size):
+    return os.path.isfile(place) and os.path.getsize(place) == size
+
+
+def take(other, place, size):
+    if has(other, size):
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(other, "rb") as kept, open(f"{place}.{os.getpid()}", "wb") as file:
+            copy(kept, file)
+        os.replace(f"{place}.{os.getpid()}", place)
 
 
 def copy(source, target):
@@ -88,10 +105,10 @@ def main(arguments):
     source, target = sys.stdin.buffer, sys.stdout.buffer
     if arguments[:1] == ["clean"]:
         clean(source, target, keep="--only-look" not in arguments)
-    elif arguments == ["smudge"]:
-        smudge(source, target)
+    elif arguments[:1] == ["smudge"]:
+        smudge(source, target, arguments[2] if arguments[1:2] == ["--from"] else "")
     else:
-        sys.exit("usage: lfs_filter.py clean [--only-look] | smudge")
+        sys.exit("usage: lfs_filter.py clean [--only-look] | smudge [--from FOLDER]")
     target.flush()
 
 

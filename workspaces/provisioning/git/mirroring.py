@@ -30,7 +30,7 @@ def mirror(source: Git, target: Path, *, credential: Credential, cancel: threadi
         cloning.fetch(git, source, env, "--quiet", "--bare", "--template=", "--no-hardlinks")
         found = _named(git, source, env)
         git("update-ref", COMING, found.sha)
-    _make_readable(target)
+    make_readable(target)
     return found
 
 
@@ -52,7 +52,7 @@ def _named(git, source: Git, env: dict[str, str]) -> Coming:
     return Coming(ref if ref.startswith("refs/") else "", cloning.commit_of(git, source, env))
 
 
-def _make_readable(folder: Path) -> None:
+def make_readable(folder: Path) -> None:
     """Let the workspace's user read the repository, whatever the umask of this process is."""
     for path, _, found in os.walk(folder):
         os.chmod(path, 0o755)

@@ -89,8 +89,10 @@ class Git:
         settings = SETTINGS | {name: _instead(name) for name in configured if name}
         if lfs := request.get("lfs"):  # its files have their content, of which git sees the pointers
             program = [sys.executable, "-I", "-S", "-c", lfs]
-            settings |= {f"filter.lfs.{verb}": shlex.join([*program, verb]) for verb in ("clean", "smudge")}
-            settings |= {"filter.lfs.process": "", "filter.lfs.required": "false"}
+            settings["filter.lfs.clean"] = shlex.join([*program, "clean"])
+            settings["filter.lfs.smudge"] = shlex.join([*program, "smudge", "--from", SOURCE])
+            # Not `process`: while that is set, even to nothing, git calls neither.
+            settings["filter.lfs.required"] = "false"
         self._set(settings)
 
     def _set(self, settings):

@@ -14,8 +14,8 @@ from workspaces import paths as workspace_paths
 from workspaces.guarded import needs_a_person
 from workspaces.models import ReasonCode
 from workspaces.needs_approval import HOOK_FILES
-from workspaces.provisioning.git import addresses, mirroring
-from workspaces.runner import snapshots
+from workspaces.provisioning.git import addresses, lfs, mirroring
+from workspaces.runner import snapshots, source_files
 from workspaces.runner.git.merge import BESIDE, MERGE, CannotMerge, Conflict, Fetched, Merging
 from workspaces.runner.operations.snapshot import snapshot_made_since
 from workspaces.runner.refusals import Refused
@@ -48,6 +48,11 @@ def fetch(workspace, source: dict, cancel) -> dict:
     found = addresses.check_git(source["git"], source.get("ref", ""))
     credential = credential_of(workspace.team, found)
     coming = mirroring.mirror(found, folder, credential=credential, cancel=cancel)
+    if pulling := source_files.pulling_for(workspace, cancel):
+        pulling.into(found, folder, workspace.source.get("sha", ""), coming.sha)
+        mirroring.make_readable(folder)
+        if pulling.has_files:
+            source = source | {"lfs": lfs.together(workspace.source.get("lfs"), pulling.told)}
     own = addresses.check_git(workspace.remote).address == found.address
     return {"source": source, "coming": coming, "remote": found.address, "is_origin": own}
 
