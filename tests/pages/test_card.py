@@ -361,3 +361,24 @@ def test_a_card_leads_to_what_its_call_changed(ask, bob, browser_of, read, works
     found.update(snapshot_before=workspace.baseline)
     workspace.snapshots.filter(number=2).update(created_at=clock.now())
     assert link_to_changes(read(client, card(action))) == ("from=1&to=2", "What it changed")
+
+
+def test_the_card_of_a_pull_request_says_where_it_goes_before_what_it_says(ask, workspace, bob, browser_of, read):
+    workspace.source = {"git": "https://git.example.org/team/shop.git", "default_branch": "trunk"}
+    workspace.save()
+    wish = {"branch": "agent/x", "base": "", "title": "Count", "body": "Long\ntext", "draft": True}
+    how = {"tool": "Handrail.PullRequest", "workspace": workspace, "own_verb": True}
+    text = read(browser_of(bob), card(ask(wish, **how)))
+    shown = [
+        r'id="card-push"',
+        "team/shop.git",
+        "agent/x",
+        "<code>trunk</code>",
+        "the default branch",
+        "Count",
+        "draft",
+    ]
+    found = re.search(".*?".join([*shown, 'id="evidence"', "Description", "Long"]), text, re.DOTALL)
+    assert found, text
+    text = read(browser_of(bob), card(ask({"branch": "Trunk"}, **how | {"tool": "Handrail.Push"})))
+    assert re.search(r'<code>Trunk</code>\s*<strong class="changed-by">the default branch', text)

@@ -135,3 +135,17 @@ def test_a_push_of_a_new_branch_arrives_after_the_default_one_moved_on_there(key
     _commit(desk, key, "ours")
     told = _push_as_shown(lead, visitor, key, look(key))
     assert told["ok"], told
+
+
+def test_a_default_branch_that_is_not_known_is_asked_for_once(key, desk, visitor, look):
+    forget = (
+        "from workspaces.models import Workspace; w = Workspace.objects.get(key={!r}); w.source.pop('default_branch');"
+    )
+    desk.product.shell(f"{forget.format(key)} w.save()")
+    _commit(desk, key, "one")
+    text = look(key)
+    assert "default branch" not in text
+    fields = {name: re.search(f'name="{name}" value="([^"]*)"', text)[1] for name in ("sha", "seen")}
+    assert "main is the default branch of" in visitor.post(f"/w/main/{key}/push/", fields | {"branch": "main"})
+    assert desk.get(f"/workspaces/{key}").json["source"]["default_branch"] == "main"
+    assert "default branch <code>main</code>" in look(key)

@@ -96,7 +96,7 @@ def open_pull_request(request, team, key):
 
     def submit(fields):
         shown = asked(request, "sha", "seen")
-        wanted = pull_requests.prepare(head.workspace, fields | shown)
+        wanted = pull_requests.prepare(head.workspace, fields | shown, at_once=True)
         must_be_shown(shown)
         return pull_requests.submit(head.workspace, wanted, by=request.caller.actor)
 
@@ -163,7 +163,7 @@ def _what_goes(request, workspace, operation, push_form, pull_form) -> dict:
     context |= {"current": current, "default": workspace.default_branch}
     context["push_form"] = push_form or BranchForm(initial={"branch": branch})
     context |= _pull_request(workspace, branch)
-    of_pull = {name: typed[name] for name in ("title", "body", "base") if typed.get(name)}
+    of_pull = {name: typed[name] for name in ("title", "body", "base", "draft") if typed.get(name)}
     first = context.get("description", {}) | {"base": workspace.default_branch, "branch": branch} | of_pull
     context["pull_form"] = pull_form or PullRequestForm(auto_id="pull-%s", initial=first)
     return context

@@ -111,8 +111,9 @@ def find_default_branch(workspace) -> str:
     """Return the source's default branch as it was when it was cloned, else as it is now; "" without an answer."""
     if not workspace.default_branch and workspace.remote:
         with suppress(Problem):
-            named = runner_client.ask("GET", f"/workspaces/{workspace.pk}/default-branches", timeout=HOST_SECONDS)
-            _keep_default_branch(workspace, next(iter(named["names"]), ""))
+            address, asked = f"/workspaces/{workspace.pk}/pull-request-base", json.dumps({"base": ""}).encode()
+            named = runner_client.ask("POST", address, body=asked, timeout=HOST_SECONDS)
+            _keep_default_branch(workspace, next(iter(named["defaults"]), ""))
     return workspace.default_branch
 
 

@@ -44,9 +44,10 @@ def open_one(workspace, wish: dict, *, by: Actor) -> Operation:
     return submit(workspace, prepare(workspace, wish), by=by)
 
 
-def prepare(workspace, wish: dict) -> dict:
+def prepare(workspace, wish: dict, *, at_once: bool = False) -> dict:
     """Return the checked arguments of `submit`. Problem 409, 422. The repository is asked, so not in a transaction.
 
+    `at_once`: not if its default branch is known from the clone; the operation asks before it pushes anyway.
     An empty base becomes the default branch. `given` in the arguments names the texts that the caller wrote, which
     replace those of a pull request that is open; a form, which shows the ones written here, names them itself.
     """
@@ -56,7 +57,7 @@ def prepare(workspace, wish: dict) -> dict:
     if base:
         export.check_push(workspace, base, field="base")
     check_branches(branch, base, [])
-    there = _look_at_base(workspace, base)
+    there = _look_at_base(workspace, base, at_once)
     check_branches(branch, "", there["defaults"])
     if there["missing"]:
         raise invalid(f"{repository.path} at {repository.site} has no branch {base}. Nothing was pushed.", field="base")
@@ -75,8 +76,10 @@ def submit(workspace, args: dict, *, by: Actor) -> Operation:
     return operations.submit(KIND, workspace=workspace, by=by, args=args | {"remote": workspace.remote})
 
 
-def _look_at_base(workspace, base: str) -> dict:
+def _look_at_base(workspace, base: str, at_once: bool) -> dict:
     """Return {defaults, missing} of runner/operations/pull_request.py; without an answer, the operation asks again."""
+    if at_once and workspace.default_branch:
+        return {"defaults": [workspace.default_branch], "missing": False}
     question = json.dumps({"base": base}).encode()
     try:
         address = f"/workspaces/{workspace.pk}/pull-request-base"
