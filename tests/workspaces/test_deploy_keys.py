@@ -156,6 +156,14 @@ def test_the_key_is_deleted_when_the_runner_is_killed(tmp_path):
     assert not folder.exists()
 
 
+def test_a_new_runner_deletes_the_keys_that_a_power_cut_left():
+    folder = paths.runtime() / "ssh-left"
+    folder.mkdir()
+    (folder / "key").write_text("private")
+    running.delete_keys()
+    assert list(paths.runtime().iterdir()) == []
+
+
 def test_what_is_shown_of_a_key(team, host):
     secret = set_key(team, host)
     told = secret_uses.of_one(secret)

@@ -25,6 +25,7 @@ from dashboard.wakes import listen
 from workspaces import extensions, identity, operations, paths
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
 from workspaces.models import Operation, Phase, Runner
+from workspaces.provisioning.git.running import delete_keys
 from workspaces.runner import rootfs, server, working
 from workspaces.runner.code_host.door import Doors
 from workspaces.runner.driver_probes import DriverProbes
@@ -102,6 +103,7 @@ class Daemon:
         """Work until `stopping` is set. Running workspaces stay up; the next runner adopts them."""
         self._loop = asyncio.get_running_loop()
         lock = self._lock_home()
+        delete_keys()
         self.ledger = Ledger(self.home / "runner" / "ledger.sqlite3")
         self._stopping = stopping
         await self.thread(self.lead.hold)

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from workspaces.provisioning.git.credentials import NONE, Credential, basic, com
 from workspaces.store import Cancelled
 
 CLONE_SECONDS = 600
+KEYS = "ssh-"  # how the names of folders with keys begin
 _LOOK_SECONDS = 0.2  # interval between checks for a cancellation
 
 
@@ -152,12 +154,18 @@ def _with_key(env: dict[str, str], tell: Callable[[str], None]) -> Iterator[dict
     if not credential.ssh_key:
         yield env
         return
-    with tempfile.TemporaryDirectory(prefix="ssh-", dir=paths.runtime()) as folder:
+    with tempfile.TemporaryDirectory(prefix=KEYS, dir=paths.runtime()) as folder:
         tell(f"+{folder}")
         try:
             yield env | {"GIT_SSH_COMMAND": _ssh(env.source, *_with_files(Path(folder), env.source, credential))}
         finally:
             tell(f"-{folder}")
+
+
+def delete_keys():
+    """Delete the keys of git processes that a power cut ended; the warden does it after any other end of the runner."""
+    for folder in paths.runtime().glob(f"{KEYS}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _with_files(folder: Path, source: Git, credential: Credential) -> list[str]:
