@@ -130,3 +130,32 @@ def test_a_patch_makes_the_tree_of_the_commit(seed, tmp_path):
     changed = {os.fsdecode(row.path) for row in Changes(store, (before, unstaged)).rows}
     told, kept = (blobs_of(place, tree) for place, tree in ((tmp_path / "early", early), (work, staged)))
     assert {path: told.get(path) for path in changed} == {path: kept.get(path) for path in changed}
+
+
+@pytest.mark.parametrize("kind", ["clone", "linked worktree"])
+def test_a_patch_of_windows_files_is_applied_to_the_index(kind, tmp_path):
+    base = tmp_path / "base"
+    git(tmp_path, "init", "-q", "-b", "trunk", base)
+    write(base, ".gitattributes", b"*.bat eol=crlf\n*.rc text working-tree-encoding=UTF-16LE-BOM eol=crlf\n")
+    write(base, "run.bat", b"echo one\r\necho two\r\n")
+    write(base, "app.rc", '\ufeff1 ICON "ü"\r\nEND\r\n'.encode("utf-16-le"))
+    git(base, "add", ".")
+    git(base, "commit", "-qm", "base")
+    work = tmp_path / "work"
+    if kind == "clone":
+        clone(base, work, "false")
+    else:
+        git(base, "worktree", "add", "-q", "-b", "side", work)
+    store = Store.create(tmp_path / "store")
+    before = store.snapshot(LocalTree(work)).tree
+    write(work, "run.bat", b"echo one\r\necho 2\r\n")
+    write(work, "new.bat", b"echo new\r\n")
+    write(work, "app.rc", '\ufeff1 ICON "ö"\r\nEND\r\n'.encode("utf-16-le"))
+    after = store.snapshot(LocalTree(work)).tree
+    git(work, "add", "-A")
+    patch = patch_between(store, before, after)
+    assert b"\r" not in patch
+    assert '+1 ICON "ö"'.encode() in patch
+    for number, how in enumerate((["--index"], ["-3"], [])):
+        assert applied(base, tmp_path / f"ours{number}", "false", patch, *how) == git(work, "write-tree")
+    assert (tmp_path / "ours0" / "run.bat").read_bytes() == b"echo one\r\necho 2\r\n"

@@ -17,7 +17,7 @@ from workspaces.git_files.objects import Objects
 from workspaces.git_files.settings import TRUE, settings_of
 from workspaces.store import Store, StoreError
 from workspaces.store.kept_files import KeptFiles
-from workspaces.store.objects import FILE, FOLDER
+from workspaces.store.objects import FILE
 from workspaces.store.text import Form
 
 SMALL_BYTES = 1 << 20  # of a configuration and of a file of attributes
@@ -95,8 +95,8 @@ class _Tree:
 
     @property
     def is_repository(self) -> bool:
-        entry = self._entry(b".git")
-        return entry is not None and entry.kind == FOLDER
+        """Whether it has a repository; that of a linked worktree is elsewhere, and then the attributes alone tell."""
+        return self._entry(b".git") is not None
 
     def rules(self, path: bytes) -> dict[str, Value]:
         """Return {text: True or "auto"; ident: True; encoding: name} of a path, without what is not so."""
