@@ -70,6 +70,7 @@ def test_edits_stay_and_deletions_and_renames_arrive(desk, key, upstream):
     sha = upstream.commit({"c.txt": "c2\n", "d.txt": None, "e.txt": None, "e2.txt": "e\n" * 20})
     taken = revise(desk, key, upstream)
     assert (taken["state"], taken["revision"]) == ("settled", 2)
+    assert [taken[name] for name in ("changed", "created", "removed")] == [1, 1, 2]
     told = desk.run(key, "git status --porcelain; git rev-parse HEAD origin/main").decode().split("\n")
     assert told == [" M a.txt", " M b.txt", "?? mine.txt", sha, sha, ""]
     assert read(desk, key, "c.txt") == "c2\n"

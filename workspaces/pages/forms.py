@@ -214,7 +214,7 @@ class RevisionForm(forms.Form):
         label=gettext_lazy("Branch or commit"),
         required=False,
         max_length=200,
-        help_text=gettext_lazy("Default: the repository's default branch."),
+        help_text=gettext_lazy("Default: the branch that the current one follows, or the repository's default branch."),
         widget=_as_code(),
     )
     how = forms.ChoiceField(

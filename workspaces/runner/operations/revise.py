@@ -42,6 +42,7 @@ class Revise(RestoreSnapshot):
 
     when_cancelled = "Nothing was changed."
     when_store_fails = "The revision was not taken: "
+    counts_git = False
 
     async def perform(self, job):
         workspace = await job.refresh()

@@ -70,6 +70,7 @@ class RestoreSnapshot(Kind):
 
     when_cancelled = "Nothing was restored."
     when_store_fails = "Nothing was restored: "
+    counts_git = True  # whether files of git's own count among those that changed
 
     async def perform(self, job):
         workspace = await job.refresh()
@@ -147,7 +148,7 @@ class RestoreSnapshot(Kind):
             trees = before.tree_hex, after.tree_hex
             with suppress(Problem, StoreError):  # the files are restored, whether or not they can be counted
                 rows = await job.thread(partial(history.changes_of_trees, job.workspace, *trees, count=False))
-                done = Restored.of(rows)
+                done = Restored.of(row for row in rows if self.counts_git or not row.is_gits_own)
         return {"created": done.created, "changed": done.changed, "removed": done.removed}
 
     async def _kept(self, job, label: str) -> tuple[Snapshot | None, str]:
