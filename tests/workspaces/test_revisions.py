@@ -88,6 +88,18 @@ def test_a_conflict_is_refused_with_its_lines_and_left_in_the_files_if_asked_for
     assert b"agent" in desk.get(f"/workspaces/{key}/files/a?snapshot={outcome['safety_snapshot']}").body
 
 
+def test_a_revision_is_stopped_before_a_file_is_changed(desk):
+    key = made_of(desk, ("a", b"a1\n"))
+    many = upload(desk, ("a", b"a2\n"), *((f"d{number % 20}/f{number}", b"%d\n" % number) for number in range(3000)))
+    asked = desk.post(f"/workspaces/{key}/revisions", {"upload": many, "how": "merge"}, 202).json["operation"]
+    stopped = desk.post(f"/workspaces/{key}/operations/{asked}/stop", {}, 202).json
+    assert stopped["asked_to_stop"] is True
+    outcome = settled(desk, key, asked)
+    assert (outcome["reason_code"], outcome["reason"]) == ("cancelled", "Cancelled. Nothing was changed.")
+    assert (names(desk, key), read(desk, key, "a")) == (["a"], b"a1\n")
+    assert "revision" not in desk.get(f"/workspaces/{key}").json["source"]
+
+
 def test_what_setup_made_is_no_part_of_the_source(desk, product):
     environment = f"set-up-{os.getpid()}"
     manager = Desk(product, product.person_token("manager-of-revisions", "admin"))
