@@ -128,6 +128,18 @@ def test_commits_are_rebased_or_brought_beside(desk, key, upstream):
     assert told == ["agent: mine", "upstream", theirs]
 
 
+def test_commits_of_another_repository_leave_where_a_push_goes(desk, lead, key, upstream):
+    before = desk.get(f"/workspaces/{key}").json["source"]
+    other = Upstream(upstream.path.parent / f"other-{key}")
+    upstream.git("clone", "-q", str(upstream.path), str(other.path))
+    theirs = other.commit({"c.txt": "c2\n"})
+    revise(lead, key, other)
+    told = desk.run(key, "git rev-parse HEAD HEAD~1 origin/main; git config remote.origin.url").decode().split()
+    assert told == [theirs, *[upstream.git("rev-parse", "HEAD")] * 2, str(upstream.path)]
+    source = desk.get(f"/workspaces/{key}").json["source"]
+    assert (source["git"], source["sha"], source["revision"]) == (before["git"], before["sha"], 2)
+
+
 def test_no_program_of_the_repository_runs(desk, lead, key, upstream):
     upstream.commit({".gitattributes": "*.txt filter=bad merge=bad\n"})
     revise(lead, key, upstream)

@@ -193,17 +193,8 @@ def _launch(workspace: Workspace, program: str, question: dict, tree: Path, sour
     binary = str(bwrap.path)
     if is_root and bwrap.folders:
         binary = f"/tmp/bwrap/{bwrap.path.relative_to(*bwrap.folders.values())}"
-    arguments = ["--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", *system_binds()]
-    arguments += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/home/agent"]
     root = workspace.source.get("path") or "/workspace"
-    arguments += ["--ro-bind" if source is None else "--bind", shown["tree"], root]
-    if source is not None:
-        arguments += ["--ro-bind", shown["source"], "/source"]
-    if "home" in shown:
-        arguments += ["--ro-bind", shown["home"], "/home/agent"]
-    if prefix is not None:
-        arguments += ["--ro-bind", shown["python"], str(prefix)]
-    arguments += ["--remount-ro", "/", "--chdir", root, "--"]
+    arguments = _arguments(shown, root, prefix)
     text = (HERE / program).read_text()
     own = workspace.uid if tree == paths.tree_of(workspace) else 0  # a copy has the users of the guest that it is of
     uid = (own or os.stat(tree).st_uid or NOBODY) if is_root else os.getuid()
@@ -218,3 +209,17 @@ def _launch(workspace: Workspace, program: str, question: dict, tree: Path, sour
         "gid": uid,
         "groups": [],
     }
+
+
+def _arguments(shown: dict[str, str], root: str, python: Path | None) -> list[str]:
+    """Return bwrap's arguments: what is seen inside, and where. The tree can be written if there is a source."""
+    arguments = ["--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", *system_binds()]
+    arguments += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/home/agent"]
+    arguments += ["--bind" if "source" in shown else "--ro-bind", shown["tree"], root]
+    if "source" in shown:
+        arguments += ["--ro-bind", shown["source"], "/source"]
+    if "home" in shown:
+        arguments += ["--ro-bind", shown["home"], "/home/agent"]
+    if python is not None:
+        arguments += ["--ro-bind", shown["python"], str(python)]
+    return [*arguments, "--remount-ro", "/", "--chdir", root, "--"]

@@ -120,16 +120,22 @@ async def _merged(job, fetched: dict, safety) -> dict:
     except CannotMerge as error:
         raise _refused(str(error), safety, [Conflict(path, []) for path in error.paths]) from None
     return {
-        "source": _kept(job.workspace.source) | fetched["source"] | {"sha": came.coming},
+        "source": _source_after(job.workspace, fetched, came.coming),
         "merged": how != BESIDE and not conflicts,
         "conflicts": named(conflicts),
         "sha": head,
     }
 
 
-def _kept(source: dict) -> dict:
-    """Return what the source says of its submodules and the like, whose files a merge leaves as they are."""
-    return {name: source[name] for name in addresses.TOLD if name in source}
+def _source_after(workspace, fetched: dict, sha: str) -> dict:
+    """Return the workspace's source once the commit is merged; that of another repository leaves it as it was.
+
+    What the source says of its submodules and the like stays: a merge leaves their files as they are.
+    """
+    kept = {name: workspace.source[name] for name in ("ref", *addresses.TOLD) if name in workspace.source}
+    if fetched["is_origin"]:
+        return kept | fetched["source"] | {"sha": sha}
+    return kept | {"git": workspace.remote}
 
 
 def _check(job, came: Fetched, safety, how: str | None) -> None:
