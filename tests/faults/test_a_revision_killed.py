@@ -6,6 +6,7 @@ import uuid
 import pytest
 
 from tests.faults.conftest import ROUNDS
+from tests.workspaces.test_upload import tar_of
 
 # Each point, and whether the merge is whole by then.
 POINTS = {"revise.saved": False, "revise.fetched": False, "revise.placed": False, "revise.merged": True}
@@ -100,3 +101,32 @@ def test_a_revision_is_whole_or_undone(desk, made, chance, seed, place):
     assert ("c" in after, after["status"]) == (False, "M a")
     assert after["log"].splitlines()[0].split(" ")[:2] == [before["HEAD"], made.theirs]
     assert made.call("GET", "?wait=0")["source"]["revision"] == 2
+
+
+def test_an_upload_is_merged_once(desk, chance):
+    """Killed with the merged files in place: they are not merged again with what is in them already."""
+
+    def upload(text: str) -> str:
+        return desk.product.call("POST", "/api/v1/uploads", desk.agent, tar_of(("a", text.encode()))).json["id"]
+
+    def call(method, path, body=None):
+        answer = desk.insist(method, f"/workspaces{path}", desk.agent, body)
+        assert answer.status in (200, 201, 202), answer.body
+        return answer.json
+
+    key = f"merged-{uuid.uuid4().hex[:8]}"
+    call("POST", "", {"key": key, "source": {"upload": upload("one\ntwo\nthree\n")}})
+    while call("GET", f"/{key}?wait=5")["busy"]:
+        pass
+    asked = call("POST", f"/{key}/commands", {"command": "sed -i s/two/mine/ a"})["id"]
+    while desk.insist("GET", f"/commands/{asked}?wait=10", desk.agent).json["ended_at"] is None:
+        pass
+    body = {"upload": upload("one\ntheirs\nthree\n"), "how": "merge"}
+    desk.survives("revise.placed", lambda: desk.call("POST", f"/workspaces/{key}/revisions", desk.agent, body))
+    while call("GET", f"/{key}?wait=5")["busy"]:
+        pass
+    assert desk.has_fired("revise.placed")
+    [operation] = [row for row in call("GET", f"/{key}/operations")["operations"] if row["kind"] == "revise"]
+    assert operation["outcome"]["conflicts"] == [{"path": "a", "why": "text", "lines": [[2, 6]]}]
+    merged = desk.product.get(f"/api/v1/workspaces/{key}/files/a", desk.agent).text
+    assert merged == "one\n<<<<<<< here\nmine\n=======\ntheirs\n>>>>>>> revision 2\nthree\n"

@@ -11,6 +11,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from dashboard.failpoints import failpoint
 from dashboard.models import Team
 from workspaces import history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
@@ -85,7 +86,7 @@ class Revise(RestoreSnapshot):
             source = source | {"remote": workspace.remote, "default_branch": workspace.default_branch}
         revision = workspace.source.get("revision", 1) + 1
         base = await job.thread(history.find_snapshot, workspace, job.args["base"])
-        safety = await job.snapshot("safety", f"before revision {revision}", **job.watch())
+        safety = await self._before(job, revision)
         await job.progress(step="restore", safety_snapshot=safety.number)
         store = await job.thread(snapshots.store_of, workspace)
         prepare = self._replaced if replace else self._merged
@@ -94,6 +95,7 @@ class Revise(RestoreSnapshot):
         how["keep"] = HOOK_FILES if job.by.type == "agent" else ()
         async with job.open_tree() as tree:
             done = await job.thread(store.restore, wanted, tree, paths=paths, **how)
+        failpoint("revise.placed")
         taken = await self.snapshot(job, f"revision {revision}", safety)
         return {
             "ok": True,
@@ -104,6 +106,14 @@ class Revise(RestoreSnapshot):
             **await self.sums(job, safety, taken, done),
             **told,
         }
+
+    async def _before(self, job, revision: int) -> Snapshot:
+        """Return the safety snapshot; after a runner crash the one taken then, as the files may have the revision."""
+        if number := job.operation.progress.get("safety_snapshot"):
+            if not job.driver.capabilities.freeze:
+                await job.snapshot("safety", f"what came while revision {revision} was taken")
+            return await job.thread(history.find_snapshot, job.workspace, number)
+        return await job.snapshot("safety", f"before revision {revision}", **job.watch())
 
     async def snapshot(self, job, label: str, safety) -> Snapshot:
         """Snapshot the files once the revision is in them."""
