@@ -90,3 +90,9 @@ def told(secret: Secret) -> dict:
         found["fingerprint"] = ssh_keys.fingerprint(secret.public_key)
         found["host_keys"] = [ssh_keys.fingerprint(line) for line in secret.host_key.splitlines()]
     return found
+
+
+def check_code_host(scope: str, origin: str, code_host: str):
+    """Problem 422 for an API that is stated for another secret than a token for a code host."""
+    if code_host and (scope != Scope.CODE_HOST or is_ssh(origin)):
+        raise invalid("Only a token for a code host says which API the host has.", field="code_host")

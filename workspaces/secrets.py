@@ -62,7 +62,7 @@ def put(
         verb = "secret.replaced" if secret else "secret.set"
         secret = secret or Secret(team=team, name=name, scope=scope)
         if origin and origin != secret.origin:
-            secret.origin, secret.host_key, secret.public_key = origin, "", ""
+            secret.origin, secret.host_key, secret.public_key, secret.code_host = origin, "", "", ""
         value = secret_origins.fit(secret, value, host_key or secret.host_key)
         secret.value, secret.version = ring.encrypt(value.encode(), _associated_data(secret)), uuid.uuid4()
         secret.expires_at, secret.set_at, secret.set_by = expires_at, clock.now(), by.as_json
@@ -91,6 +91,16 @@ def change_host_key(secret: Secret, host_key: str, *, by: Actor):
             secret.host_key = pinned
             data = _data(secret)
             Event.objects.record(secret.team_id, actor=by, verb="secret.host_key_changed", subject=secret, data=data)
+
+
+def state_code_host(secret: Secret, code_host: str, *, by: Actor):
+    """State which API the host of a token has, "" to have it asked. Problem 422 for another secret."""
+    secret_origins.check_code_host(secret.scope, secret.origin, code_host)
+    with Team.objects.turn(secret.team_id):
+        if Secret.objects.filter(pk=secret.pk).exclude(code_host=code_host).update(code_host=code_host):
+            secret.code_host = code_host
+            data = _data(secret) | {"code_host": code_host}
+            Event.objects.record(secret.team_id, actor=by, verb="secret.code_host_stated", subject=secret, data=data)
 
 
 def delete(secret: Secret, *, by: Actor):

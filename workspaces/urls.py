@@ -111,6 +111,7 @@ urlpatterns = [
     path(f"{AT}push/", push.push, name="workspace-push"),
     path(f"{AT}export/", push.page, name="workspace-export"),
     path(f"{AT}pull-request/", push.open_pull_request, name="workspace-pull-request"),
+    path(f"{AT}pull-request/<uuid:pk>/again/", push.open_again, name="workspace-pull-request-again"),
     path(f"{AT}files/", files.files, name="workspace-files"),
     path(f"{AT}files/raw/", files.raw, name="workspace-file-raw"),
     path(f"{AT}files/zip/", files.as_zip, name="workspace-files-zip"),

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 from dashboard.api_base import PROBLEMS
 from dashboard.models import Team
 from dashboard.problems import invalid, not_allowed
-from workspaces import models, secrets
+from workspaces import models, secret_origins, secrets
 from workspaces.api import schemas
 from workspaces.api.lookup import team_of
 from workspaces.services import secret_uses
@@ -36,6 +36,9 @@ class SecretIn(schemas.Strict):
         max_length=20_000,
         description="host, with an ssh origin: the key that the host must show, as in known_hosts; empty: kept",
     )
+    code_host: Literal["", *models.CodeHostKind.values] | None = Field(
+        None, description="host, a token: which API its host has; empty: the host is asked; null: kept"
+    )
     value: str | None = Field(None, max_length=secrets.VALUE_BYTES, description="null: keep the value that is set")
     expires_at: AwareDatetime | None = Field(None, description="null: never")
 
@@ -45,6 +48,7 @@ class SecretOut(Schema):
     scope: str
     origin: str = Field(description="where a credential for repositories is used; empty for other secrets")
     kind: Literal["token", "ssh_key", ""] = Field(description="of a credential for repositories; empty for others")
+    code_host: str = Field(description="which API the host of a token has, where that was stated")
     host_key: str = Field(description="of an ssh key: what its host must show, one key on each line")
     public_key: str = Field(description="of an ssh key or a signing key, such as ssh-ed25519 AAAA…")
     fingerprint: str = Field(description="that of public_key")
@@ -88,6 +92,7 @@ def show_secret(request, name: str, scope: Scope | Literal[""] = ""):
 def set_secret(request, name: str, wish: SecretIn):
     """Set a secret, or replace its value and expiry; without a value, change the expiry and host key alone."""
     team, by = _team(request), request.auth.actor
+    secret_origins.check_code_host(wish.scope, wish.origin, wish.code_host or "")
     if wish.value is None:
         if wish.origin:
             raise invalid("Set the token or key again with its new origin.", field="value")
@@ -97,7 +102,9 @@ def set_secret(request, name: str, wish: SecretIn):
         secrets.change_expiry(found, wish.expires_at, by=by)
     else:
         how = {"origin": wish.origin, "host_key": wish.host_key, "expires_at": wish.expires_at}
-        secrets.put(team, name, wish.scope, wish.value, **how, by=by, replace=True)
+        found = secrets.put(team, name, wish.scope, wish.value, **how, by=by, replace=True)
+    if wish.code_host is not None:
+        secrets.state_code_host(found, wish.code_host, by=by)
     return Status(200, secret_uses.of_one(secret_uses.find(team, name, wish.scope)))
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "api_of",
     "connected",
     "is_named_alone",
+    "kind_of",
     "origin_of",
     "repository_of",
     "same_branch",
@@ -50,6 +51,11 @@ async def connected(account: Account) -> AsyncIterator[CodeHost]:
         except Unreachable as error:
             raise Refused(f"{account.repository.site} did not answer: {error}.", 0) from None
         yield host
+
+
+def kind_of(repository: Repository) -> str:
+    """Return which API a well-known host has; "" for another one, which is asked."""
+    return getattr(KNOWN.get(repository.host), "kind", "")
 
 
 def is_named_alone(repository: Repository) -> bool:

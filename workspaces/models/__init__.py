@@ -30,7 +30,7 @@ from workspaces.models.schedules import (
     ScheduledState,
 )
 from workspaces.models.screenshots import Screenshot
-from workspaces.models.secrets import HandedSecret, Scope, Secret, SecretFinding
+from workspaces.models.secrets import CodeHostKind, HandedSecret, Scope, Secret, SecretFinding
 from workspaces.models.snapshots import Manifest, Snapshot
 from workspaces.models.storage import StoreIdentity, StoreTask
 from workspaces.models.workspaces import KEY_PATTERN, SavedView, State, StateCode, Workspace, WorkspaceLabel
@@ -49,6 +49,7 @@ __all__ = [
     "CapMeasure",
     "CatchUp",
     "Checkpoint",
+    "CodeHostKind",
     "Command",
     "Contact",
     "EgressDay",

@@ -17,6 +17,15 @@ class Scope(models.TextChoices):
     SIGNING = "signing", "Handrail, for signatures of commits"
 
 
+class CodeHostKind(models.TextChoices):
+    """Which API a code host has; Forgejo's is that of Gitea."""
+
+    GITHUB = "github", "GitHub"
+    GITLAB = "gitlab", "GitLab"
+    GITEA = "gitea", "Gitea"
+    FORGEJO = "forgejo", "Forgejo"
+
+
 class Secret(models.Model):
     """An encrypted value for programs of one phase, in workspaces whose environment names it; never shown again."""
 
@@ -29,6 +38,8 @@ class Secret(models.Model):
     # With an ssh origin: the keys that its host may show, one on a line, and the public part of the value.
     host_key = models.TextField(default="", blank=True)
     public_key = models.TextField(default="", blank=True)
+    # With an http(s) origin: which API the host has, where a lead stated it; empty: the host is asked.
+    code_host = models.CharField(max_length=8, choices=CodeHostKind, default="", blank=True)
     value = models.BinaryField()
     version = models.UUIDField(default=uuid.uuid4)  # changes with the value
     expires_at = models.DateTimeField(null=True, blank=True)

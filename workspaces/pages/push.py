@@ -6,7 +6,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import as_uuid, ask_first, asked, is_confirmed, must, signed_in, take_form
+from dashboard.pages import as_uuid, ask_first, asked, carry_out, is_confirmed, must, signed_in, take_form
 from dashboard.problems import Problem, conflict
 from workspaces import code_hosts
 from workspaces.models import Operation, State
@@ -108,6 +108,21 @@ def open_pull_request(request, team, key):
         then=lambda operation: _address(head, operation=operation.pk),
         otherwise=_address(head),
         at="branch",
+    )
+
+
+@signed_in
+@require_POST
+def open_again(request, team, key, pk):
+    """Open a pull request whose push arrived before."""
+    head = load_header(request, team, key, "workspace-changes")
+    must(request.caller, "use_workspace", head.workspace.team_id)
+    failed = get_object_or_404(Operation, pk=pk, workspace=head.workspace)
+    return carry_out(
+        request,
+        lambda: pull_requests.again(failed, by=request.caller.actor),
+        then=lambda operation: _address(head, operation=operation.pk),
+        otherwise=_address(head),
     )
 
 

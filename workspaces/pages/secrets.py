@@ -13,7 +13,7 @@ from dashboard.models import Team
 from dashboard.pages import READ_OR_WRITE, as_uuid, ask_first, carry_out, must, signed_in
 from dashboard.problems import Problem, invalid
 from workspaces import secret_origins, secrets
-from workspaces.models import Scope, Secret
+from workspaces.models import CodeHostKind, Scope, Secret
 from workspaces.pages.header import find
 from workspaces.provisioning.git import ssh_keys
 from workspaces.services import environments, secret_expiry, secret_uses
@@ -62,6 +62,12 @@ class SecretForm(forms.Form):
         ),
         widget=forms.TextInput(attrs={**PLAIN, "class": "code-field"}),
     )
+    code_host = forms.ChoiceField(
+        label=gettext_lazy("Its API"),
+        required=False,
+        choices=[("", gettext_lazy("Ask the host")), *CodeHostKind.choices],
+        help_text=gettext_lazy("For a token: how pull requests are opened there, if the host does not say it itself."),
+    )
     host_key = forms.CharField(
         label=gettext_lazy("Host key"),
         required=False,
@@ -93,9 +99,9 @@ class SecretForm(forms.Form):
         self.fields["team"].queryset = Team.objects.filter(pk__in=[team.pk for team in teams]).order_by("name")
         if secret:
             is_of_repositories = secret.scope == Scope.CODE_HOST
-            for name in ("team", "name", "scope", *(() if is_of_repositories else ("origin", "host_key"))):
+            for name in ("team", "name", "scope", *(() if is_of_repositories else ("origin", "code_host", "host_key"))):
                 del self.fields[name]
-            self.initial |= {"origin": secret.origin, "host_key": secret.host_key}
+            self.initial |= {name: getattr(secret, name) for name in ("origin", "code_host", "host_key")}
             self.fields["value"].required = False
             self.fields["value"].label = gettext("New value")
             self.fields["value"].help_text = gettext("Leave empty to keep the current value. Never shown again.")
@@ -208,11 +214,13 @@ def _save(request, form, found=None):
     what = (found.team, found.name, found.scope) if found else (given["team"], given["name"], given["scope"])
     origin, host_key = given.get("origin", ""), given.get("host_key", "")
     try:
+        secret_origins.check_code_host(what[2], origin, given.get("code_host", ""))
         if found and not given["value"] and secret_origins.check(found.scope, origin) != found.origin:
             raise invalid(gettext("Set the token or key again with its new address."), field="value")
         if given["value"] or not found:
             how = {"origin": origin, "host_key": host_key, "expires_at": given["expires_at"]}
-            secrets.put(*what, given["value"], **how, by=by, replace=found is not None)
+            saved = secrets.put(*what, given["value"], **how, by=by, replace=found is not None)
+            secrets.state_code_host(saved, given.get("code_host", ""), by=by)
             words = (
                 gettext("%(name)s is replaced. New programs get it.")
                 if found
@@ -222,6 +230,7 @@ def _save(request, form, found=None):
         else:
             if host_key:
                 secrets.change_host_key(found, host_key, by=by)
+            secrets.state_code_host(found, given.get("code_host", ""), by=by)
             secrets.change_expiry(found, given["expires_at"], by=by)
             say = gettext("%(what)s was not changed.") % {"what": what[1]}
     except Problem as problem:

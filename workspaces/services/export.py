@@ -10,7 +10,7 @@ from dashboard.problems import Problem, conflict
 from workspaces import code_hosts, lifecycle, needs_approval, operations, runner_client
 from workspaces.models import Operation, Workspace
 from workspaces.provisioning.git import names
-from workspaces.services import pushed
+from workspaces.services import pull_request_templates, pushed
 
 GIT_SECONDS = 20
 HOST_SECONDS = 10  # for the source to name its default branch
@@ -60,9 +60,11 @@ def would_push(workspace, branch: str = "HEAD") -> dict:
 def would_open(workspace, branch: str) -> dict:
     """Return git's answer about what a pull request of a branch brings, also if it was pushed to that branch before.
 
-    What only other branches have is not its own, unless it has nothing else.
+    What only other branches have is not its own, unless it has nothing else. `template`: the text of the repository's.
     """
-    question = question_of(workspace, "HEAD")
+    repository = code_hosts.repository_of(workspace.remote)
+    templates = pull_request_templates.PLACES[code_hosts.kind_of(repository) if repository else ""]
+    question = question_of(workspace, "HEAD") | {"templates": templates}
     known = {name: sha for name, sha in question.pop("known", {}).items() if name != branch}
     told = _ask(workspace, question | {"known": known})
     return told if not known or any(sent.get("count") for sent in told.get("sends", ())) else _ask(workspace, question)

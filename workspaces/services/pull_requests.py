@@ -27,7 +27,7 @@ from workspaces.code_hosts.base import MAX_BODY, MAX_TITLE
 from workspaces.masking import masked
 from workspaces.models import Command, Operation, PullRequest, Scope, Secret
 from workspaces.provisioning.git import addresses
-from workspaces.services import export
+from workspaces.services import export, pull_request_templates
 
 KIND = "pull_request"
 TEXTS = ("title", "body")
@@ -74,6 +74,14 @@ def submit(workspace, args: dict, *, by: Actor) -> Operation:
     needs_approval.require(workspace, KIND, asked, by=by, always=True)
     lifecycle.resume_for_use(workspace, by=by)
     return operations.submit(KIND, workspace=workspace, by=by, args=args | {"remote": workspace.remote})
+
+
+def again(operation: Operation, *, by: Actor) -> Operation:
+    """Ask again for a pull request whose push arrived: no other commit is pushed. Problem 409 for another operation."""
+    outcome = operation.outcome or {}
+    if operation.kind != KIND or outcome.get("ok") or not outcome.get("pushed"):
+        raise conflict("Only a pull request that failed after its push is tried again.")
+    return submit(operation.workspace, operation.args | {"sha": outcome["pushed"]["sha"], "seen": ""}, by=by)
 
 
 def _look_at_base(workspace, base: str, at_once: bool) -> dict:
@@ -131,7 +139,7 @@ def account_of(workspace) -> Account:
     if not token:
         secret = {"name": repository.token_name, "origin": repository.base}
         raise conflict(without_token(workspace.team_id, repository), secret=secret)
-    return Account(repository, token, secret.name, addresses_of(repository))
+    return Account(repository, token, secret.name, addresses_of(repository), secret.code_host)
 
 
 def secret_for(team_id, repository: Repository) -> Secret | None:
@@ -195,6 +203,7 @@ def describe(workspace, branch: str) -> dict:
         f"Made in the workspace {as_code(workspace.key)}.",
     ]
     body = "\n\n".join(part for part in parts if part)
+    body = pull_request_templates.filled(told.get("template", ""), body)
     found = {"title": masked(title, workspace)[:MAX_TITLE], "body": masked(body, workspace)[:MAX_BODY]}
     return found | {"written": written(found)}
 

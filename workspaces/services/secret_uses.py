@@ -39,6 +39,7 @@ def _told(team: Team, rows) -> list[dict]:
             "scope": secret.scope,
             "origin": secret.origin,
             "kind": secret_origins.kind_of(secret),
+            "code_host": secret.code_host,
             "host_key": secret.host_key,
             "public_key": secret.public_key,
             "fingerprint": ssh_keys.fingerprint(secret.public_key) if secret.public_key else "",

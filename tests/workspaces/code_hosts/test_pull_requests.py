@@ -3,6 +3,7 @@
 import base64
 import re
 import subprocess
+import time
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -134,9 +135,15 @@ def test_what_failed_after_the_push_is_tried_again_from_where_it_stands(product,
         False, "token", {"branch": "m-403", "sha": sha, "from": ""},
     )  # fmt: skip
     assert (f"{sha} refs/heads/m-403" in _branches(host), host.pulls) == (True, [])
+    page = Visitor.named(product, "lead", "lead")
+    shown = page.get(f"/w/main/{key}/export/?operation={_newest(lead, key)}")
+    button = re.search(r'action="([^"]+/pull-request/[0-9a-f-]+/again/)"', shown)[1]
     host.fails_to = {}
+    page.post(button, {})
+    _until(lambda: len(host.pulls) == 1)
     again = lead.post(f"/workspaces/{key}/pull-requests", wish, expect=202).json["outcome"]
     assert (again["ok"], again["number"], again["pushed"]) == (True, 1, {"branch": "m-403", "sha": sha, "from": sha})
+    assert "is tried again" in page.post(button.replace(button.split("/")[-3], _newest(lead, key)), {})
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -172,6 +179,9 @@ def test_a_base_that_is_not_there_is_refused_and_the_default_one_is_named(produc
     agent, lead = Desk(product, product.agent_token("into-a-base")), Desk(product, product.person_token("lead", "lead"))
     _put_token(product, host)
     key = agent.create(source={"git": f"{host.url}/team/shop.git"})["key"]
+    agent.run(
+        key, "mkdir .gitea && printf '## Description\\n\\n## Tests\\n' > .gitea/pull_request_template.md && git add ."
+    )
     _work(agent, key)
     before = _branches(host)
     for one in (agent, lead):
@@ -182,6 +192,8 @@ def test_a_base_that_is_not_there_is_refused_and_the_default_one_is_named(produc
     asked = agent.post(f"/workspaces/{key}/pull-requests", {"branch": "x", "draft": True}, expect=202).json["action"]
     shown = agent.get(f"/actions/{asked['id']}").json["arguments"]
     assert (shown["base"], shown["draft"], "given" in shown) == ("main", True, False)
+    assert shown["body"].startswith("## Description\n\n### Commits\n")
+    assert shown["body"].endswith("\n\n## Tests")
     lead.post(f"/actions/{asked['id']}/decision", {"verdict": "approve", "digest": asked["digest"]}, expect=200)
     assert _ended(agent, asked["id"])["status"] == "succeeded"
     assert [(pull["base"], pull["title"]) for pull in host.pulls] == [("main", "WIP: Count `items` @all")]
@@ -233,6 +245,19 @@ def test_a_workspace_without_a_code_host_says_so(product):
     key = lead.create()["key"]
     refused = lead.post(f"/workspaces/{key}/pull-requests", {"branch": "x"}, expect=409).json
     assert "did not come from a repository at a code host" in refused["detail"]
+
+
+def _newest(desk, key) -> str:
+    operations = desk.get(f"/workspaces/{key}/operations").json["operations"]
+    return next(each["id"] for each in operations if each["kind"] == "pull_request")
+
+
+def _until(true) -> None:
+    for _ in range(100):
+        if true():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not become true")
 
 
 def _ended(desk, pk):

@@ -28,6 +28,7 @@ import time
 COMMITS, FILES, REFS, PATHS, LEFT = 20, 50, 5, 10_000, 10
 TAKEN, TAKEN_BYTES = 2_000, 64 << 20  # files, and bytes of them, that a rehearsed commit may include
 PATCH_BYTES = 400_000
+TEMPLATE_BYTES = 20_000  # of a pull request's template
 OUTPUT = 2 << 20
 GITS = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git")  # never by a PATH that a workspace can change
 MOUNT_POINT = ".handrail/manifest.json"  # an empty file there is not part of the tree (`store/mount_point.py`)
@@ -164,6 +165,8 @@ def push(git, question):
     addresses = git.line("remote", "get-url", "--push", "--all", remote).splitlines() if known else []
     refspecs = question.get("refspecs") or default_refspecs(git, remote, branch)
     left = {"left": left_out(git)} if question.get("left") else {}
+    if question.get("templates"):
+        left["template"] = template(git, question["templates"])
     return left | {
         "remote": remote,
         "known": known,
@@ -174,6 +177,22 @@ def push(git, question):
         "sends": [send(git, remote if known else None, spec, question) for spec in refspecs[:REFS]],
         "more": max(0, len(refspecs) - REFS),
     }
+
+
+def template(git, places):
+    """Return the text of the first of these files that HEAD has, whatever their case and with .md or .txt; else ""."""
+    folders = sorted({f"{os.path.dirname(place)}/" for place in places if "/" in place})
+    listing = ("ls-tree", "-z", "-l", "--full-tree", "HEAD")
+    files = {}
+    for row in "".join(git(*listing, *inside, check=False) or "" for inside in ((), folders)).split("\0"):
+        entry, _, path = row.partition("\t")
+        mode, _, sha, size = (entry.split() + [""] * 4)[:4]
+        stem, ending = os.path.splitext(path.lower())
+        if mode in ("100644", "100755") and ending in (".md", ".txt") and int(size) <= TEMPLATE_BYTES:
+            files.setdefault(stem, sha)
+    found = next((files[place] for place in places if place in files), "")
+    text = git.raw("cat-file", "blob", found, check=False) if found else b""
+    return (text or b"").decode("utf-8", "replace")
 
 
 def left_out(git):
