@@ -19,12 +19,15 @@ def test_a_part_a_push_and_a_pin_stand_on_it(workspace, alice, browser_of, read)
     lifecycle.record(workspace, ALICE, "file.hunk_reverted", {"path": "src/app.py", "snapshot": 2})
     lifecycle.record(workspace, ALICE, "workspace.pushed", {"branch": "b", "ok": True, "reason": "Pushed ab to b."})
     lifecycle.record(workspace, ALICE, "workspace.pushed", {"branch": "c", "ok": False, "reason": "git said: no"})
+    signed = {"kind": "commit", "sha": "ab" * 20, "subject": "Say <hello>"}
+    lifecycle.record(workspace, ALICE, "workspace.commit_signed", signed)
     lifecycle.pin(workspace.head, True, by=ALICE)
     text = tight(read(browser_of(alice), HERE))
     for words in (
         'Reverted part of a file</span><span class="row-meta">alice · src/app.py · to snapshot 2',
         'Pushed</span><span class="row-meta">alice: Pushed ab to b.',
         'Could not be pushed</span><span class="row-meta">alice: git said: no',
+        "alice ·<code>abababababab</code>Say &lt;hello&gt;",
         "Pinned snapshot 2</span>",
     ):
         assert words in text, words
