@@ -179,6 +179,7 @@ SHORTENED = {
     "workspaces/services/folders.py": "a new workspace's key; one that is taken gets a number",
     "workspaces/services/retention/confirming.py": "128 bits",
     "workspaces/store/unpack.py": REFUSES,
+    "workspaces/team_credentials.py": "a proposed name of a secret, whose origin decides",
 }  # fmt: skip
 
 
