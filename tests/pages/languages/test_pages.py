@@ -27,6 +27,7 @@ OURS = re.compile(
     r"(claude-code|codex)@[\d.]+|anthropic ANTHROPIC_API_KEY claude-sonnet-\*|"
     r"claude|repo-(task-1|thrown)|payments|Browser|alice|bob|lena|vera|Payments|Handrail|"
     r"Claude Code|Codex|Copilot CLI|Gemini CLI|OpenCode|Qwen Code|MCP|ACP|AAP|Python|Deutsch|"
+    r"Forgejo|GitHub|GitLab|Gitea|"
     r"English|default( v1)?|[Oo]nly-for-payments.*|before lunch|nightly|tests|Bash|UTC|DEPLOY_KEY|make up|"
     r"(Overwrite|Push to) main on origin|(Run )?pwd|[\d.,]+ EUR|"
     r"namespace|none|sandbox|container|microvm(-emulated)?|U\+27E\d.*|/workspace|\.tar(\.\w+)*"
