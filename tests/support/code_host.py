@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 TOKEN = "token-of-the-test"
+PROBE = 4  # bytes of the request with which git asks for credentials before a large push
 
 
 class CodeHost:
@@ -27,6 +28,8 @@ class CodeHost:
         self.calls, self.pulls, self.fails = [], [], None
         self.fails_to: dict[str, tuple[int, object]] = {}  # {method: answer} of calls that change something
         self.branches, self.requires_signin, self.most = {"main": "c0ffee"}, False, 2
+        self.lets_go = 0  # status with which it answers a push before git has taken it; -1: it hangs up
+        self.at_work: list[threading.Thread] = []  # takes those pushes
         handler = type("Bound", (Handler,), {"host": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -188,6 +191,10 @@ class CodeHost:
         self.pulls.insert(0, pull)
 
 
+def _backend(env: dict, raw: bytes) -> bytes:
+    return subprocess.run(["git", "http-backend"], env=env, input=raw, capture_output=True, check=False).stdout
+
+
 def _moved(path: str, former: str, now: str, query: dict) -> dict:
     return {"Location": f"{path.replace(former, now)}?{urlencode(query, doseq=True)}"}
 
@@ -255,8 +262,14 @@ class Handler(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
         }
-        done = subprocess.run(["git", "http-backend"], env=env, input=raw, capture_output=True, check=False)
-        head, _, body = done.stdout.partition(b"\r\n\r\n")
+        if self.host.lets_go and method == "POST" and "receive-pack" in self.path and len(raw) > PROBE:
+            self.host.at_work.append(threading.Thread(target=_backend, args=(env, raw)))
+            self.host.at_work[-1].start()
+            self.close_connection = True
+            if self.host.lets_go > 0:
+                self._send(self.host.lets_go, b"", [])
+            return
+        head, _, body = _backend(env, raw).partition(b"\r\n\r\n")
         headers = [tuple(line.split(": ", 1)) for line in head.decode().splitlines() if ": " in line]
         status = next((int(value.split()[0]) for name, value in headers if name == "Status"), 200)
         self._send(status, body, [(name, value) for name, value in headers if name != "Status"])

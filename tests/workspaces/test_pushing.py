@@ -5,6 +5,7 @@ import subprocess
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -311,6 +312,102 @@ def test_a_host_that_goes_away_leaves_a_push_uncertain(push, work, host):
         sending.send()
     assert failed.value.more == {"uncertain": True}
     host.server.server_close = host.server.shutdown = lambda: None
+
+
+WAITS = "#!/bin/sh\nn=0\nwhile [ ! -e go ] && [ $n -lt 300 ]; do n=$((n+1)); sleep 0.1; done\n"
+
+
+@pytest.fixture
+def slow(push, work, up, host, monkeypatch):
+    """A push to a host that goes on with it after the connection ended: until the file `go`, its hook waits."""
+    (up / "hooks" / "pre-receive").write_text(WAITS)
+    (up / "hooks" / "pre-receive").chmod(0o755)
+    made = SimpleNamespace(looks=0, before=git(work, "rev-parse", "HEAD"), sha=commit(work, "second"), when={})
+
+    def sleep(seconds):
+        assert seconds == pushing.LOOK_SECONDS
+        made.looks += 1
+        made.when.get(made.looks, lambda: None)()
+
+    def go():
+        (up / "go").touch()
+        for thread in host.at_work:
+            thread.join()
+
+    monkeypatch.setattr(pushing, "time", SimpleNamespace(sleep=sleep))
+    made.go, made.address, made.credential = go, f"{host.url}/team/shop.git", Credential("S", token=TOKEN)
+    made.begin = lambda branch: push.begin(branch, address=made.address, credential=made.credential)
+    yield made
+    go()
+
+
+ENDS = pytest.mark.parametrize("answer_early", [-1, 504, 502, 408])
+
+
+@ENDS
+def test_a_push_that_a_host_takes_after_its_connection_ended_has_arrived(slow, host, answer_early):
+    host.lets_go = answer_early
+    slow.when[3] = slow.go
+    assert slow.begin("trunk").send().as_json == {"branch": "trunk", "sha": slow.sha, "from": slow.before}
+    assert slow.looks == 3
+
+
+@ENDS
+@pytest.mark.parametrize("branch", ["trunk", "agent/work"])
+def test_a_push_that_a_host_may_still_be_taking_is_uncertain(slow, host, up, answer_early, branch):
+    host.lets_go = answer_early
+    with pytest.raises(CloneFailed) as failed:
+        slow.begin(branch).send()
+    assert (failed.value.more.get("uncertain"), slow.looks) == (True, pushing.LOOKS)
+    at = f"still at {slow.before[:12]}" if branch == "trunk" else "not there yet"
+    assert f"{branch} is {at}, but the source may still be taking the push." in str(failed.value)
+    assert "look at the branch there before you push again" in str(failed.value)
+    slow.go()
+    assert git(up, "rev-parse", branch) == slow.sha
+
+
+def test_a_push_whose_branch_others_moved_meanwhile_is_behind_or_has_arrived(slow, host, up, tmp_path):
+    host.lets_go = 504
+    other = git(up, "commit-tree", "-m", "theirs", "-p", slow.before, "trunk^{tree}")
+    slow.when[2] = lambda: git(up, "update-ref", "refs/heads/trunk", other)
+    with pytest.raises(CloneFailed) as failed:
+        slow.begin("trunk").send()
+    assert (failed.value.code, failed.value.more["missing"]) == ("behind", [{"sha": other, "subject": "theirs"}])
+    assert "uncertain" not in failed.value.more
+    slow.go()
+    assert git(up, "rev-parse", "trunk") == other
+    git(up, "update-ref", "refs/heads/trunk", slow.before)
+    (up / "go").unlink()
+
+    def on_top():
+        slow.go()
+        later = git(up, "commit-tree", "-m", "later", "-p", slow.sha, f"{slow.sha}^{{tree}}")
+        git(up, "update-ref", "refs/heads/trunk", later)
+
+    slow.looks, slow.when = 0, {1: on_top}
+    assert slow.begin("trunk").send().sha == slow.sha
+
+
+def test_a_host_that_takes_no_push_is_not_asked_again(slow, host, up):
+    host.lets_go = 413
+    slow.go()
+    (up / "hooks" / "pre-receive").write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(CloneFailed) as failed:
+        slow.begin("trunk").send()
+    assert (failed.value.more.get("uncertain"), slow.looks) == (None, 0)
+
+
+def test_a_killed_push_that_a_host_may_still_be_taking_is_looked_for_again(slow, host, push):
+    host.lets_go = -1
+    with pytest.raises(CloneFailed):
+        slow.begin("trunk").send()
+    slow.looks, finding = 0, slow.begin("trunk")
+    assert (finding.find(slow.sha, slow.before), finding.may_arrive(slow.before)) == (False, True)
+    assert slow.looks == pushing.LOOKS
+    slow.looks, slow.when = 0, {2: slow.go}
+    assert (finding.find(slow.sha, slow.before), slow.looks) == (True, 2)
+    local = push.begin("new")
+    assert (local.find(slow.sha, ""), local.may_arrive("")) == (False, False)
 
 
 # Words ----------------------------------------------------------------------------------------------------------------

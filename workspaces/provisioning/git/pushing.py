@@ -2,8 +2,9 @@
 
 import re
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,12 @@ NAMED = 3  # of them, in the message
 MAX_FETCHED = 50  # branches
 FETCH = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
 TRIES = 3  # pushes, while others push commits that HEAD has
+LOOKS = 5  # further ones, after a connection ended while the host may still be taking the push
+LOOK_SECONDS = 3.0  # before each of them
+_NOT_BEGUN = re.compile(  # what git says before it sends anything, or when the host answered that it takes nothing
+    r"fatal: unable to access '|repository '[^']*' not found|does not appear to be a git repository"
+    r"|returned error: 4(?!08)[0-9]{2}\b|Could not resolve host|Connection refused"
+)
 _UNBUNDLED = "did not send all necessary objects"
 _CUT = re.compile(r"^broken link from +commit ([0-9a-f]+)$", re.MULTILINE)
 
@@ -93,7 +100,7 @@ class Push:
                 if failed.code == "token":
                     raise failed
                 self._look_after(failed)
-                if self.before == self.sha:
+                if self.before == self.sha or (_may_be_sent(failed) and self._has_arrived(git, failed, before)):
                     return Pushed(self.branch, self.sha, before)
                 if self.before == before or not self._has(git, self.before):
                     break
@@ -104,11 +111,49 @@ class Push:
         self.sha = sha
         self._create("sha256" if len(sha) == 64 else "")
         self.look()
-        if self.before in ("", sha, before):
-            return self.before == sha
+        self._look_again(before)
         with git_in(self.repository) as git:
-            self._fetch(git)
-            return git("rev-list", "--count", f"{self.before}..{sha}", check=False) == "0"
+            return self._arrived(git, before)
+
+    def may_arrive(self, before: str) -> bool:
+        """Return whether a host may still be taking a push for which the branch was at `before`.
+
+        At a local source nothing is left of a push that ended: its processes are git's own here.
+        """
+        return self.source.scheme != "file" and self.before == before != self.sha
+
+    def not_yet(self) -> str:
+        """Return sentences for a push that may still arrive."""
+        at = f"still at {self.before[:12]}" if self.before else "not there yet"
+        return (
+            f"{self.branch} is {at}, but the source may still be taking the push. Whether it arrives is unknown: "
+            "look at the branch there before you push again."
+        )
+
+    def _look_again(self, before: str) -> None:
+        """Look some times more while the branch is where it was and the push may still arrive."""
+        for _ in range(LOOKS):
+            if not self.may_arrive(before):
+                return
+            time.sleep(LOOK_SECONDS)
+            self.look()
+
+    def _has_arrived(self, git: Callable[..., str], failed: CloneFailed, before: str) -> bool:
+        """Return whether the commit is there after a connection that ended. CloneFailed if that stays unknown."""
+        with _or_unknown(failed):
+            self._look_again(before)
+            if self._arrived(git, before):
+                return True
+        if self.may_arrive(before):
+            raise CloneFailed(f"{failed} {self.not_yet()}", said=failed.said, more={**failed.more, "uncertain": True})
+        return False
+
+    def _arrived(self, git: Callable[..., str], before: str) -> bool:
+        """Return whether the branch has the commit, also below what others pushed since. Raise CloneFailed."""
+        if self.before in ("", self.sha, before):
+            return self.before == self.sha
+        self._fetch(git)
+        return git("rev-list", "--count", f"{self.before}..{self.sha}", check=False) == "0"
 
     def _create(self, object_format: str) -> None:
         self.repository.mkdir(exist_ok=True)
@@ -128,6 +173,8 @@ class Push:
                 raise explained(error, self.source) from None
             raise self._refused(error, summary) from None
         flag, summary = self._status(told)
+        if not flag:
+            raise CloneFailed("git did not say whether the source took the push.", said=words[0], told=told)
         before = {"*": "", "=": self.sha}.get(flag, summary.partition("..")[0])
         return Pushed(self.branch, self.sha, before, said.remote_lines(words[0]))
 
@@ -153,13 +200,13 @@ class Push:
 
     def _look_after(self, failed: CloneFailed) -> None:
         """Look again after a push that failed. Raise CloneFailed if the source does not answer."""
-        try:
+        if failed.code == "refused":
+            with suppress(CloneFailed):
+                self.look()
+                return
+            raise failed
+        with _or_unknown(failed):
             self.look()
-        except CloneFailed as error:
-            if failed.code == "refused":
-                raise failed from None
-            told = f"{failed} Whether the push arrived is unknown, as the source does not answer: {error}"
-            raise CloneFailed(told, more={"uncertain": True}) from None
 
     def _has(self, git: Callable[..., str], tip: str) -> bool:
         """Return whether HEAD has a commit of the source."""
@@ -204,6 +251,21 @@ class Push:
         refs = f"+refs/heads/{self.branch}:refs/there"
         git(*pin(self.source), *FETCH, contacted(self.source), refs, env=self.env)
         git("cat-file", "-e", f"{self.before}^{{commit}}")
+
+
+def _may_be_sent(failed: CloneFailed) -> bool:
+    """Return whether the source may have got the push, and be at work on it, though git did not hear the end of it."""
+    return failed.code != "refused" and not _NOT_BEGUN.search(failed.said)
+
+
+@contextmanager
+def _or_unknown(failed: CloneFailed) -> Iterator[None]:
+    """Say that the end of the push is unknown if the source does not answer now."""
+    try:
+        yield
+    except CloneFailed as error:
+        told = f"{failed} Whether the push arrived is unknown, as the source does not answer: {error}"
+        raise CloneFailed(told, more={"uncertain": True}) from None
 
 
 def _clash(name: str, other: str) -> bool:

@@ -125,13 +125,15 @@ async def _look(job: Job, sending: pushing.Push, told: dict | None) -> None:
 async def find_pushed(job: Job) -> Pushed:
     """Return the push that was under way when the runner stopped, if the source has it; else raise Refused.
 
-    The outcome is uncertain only if the source does not answer.
+    The outcome is uncertain if the source does not answer, or may still be taking the push.
     """
     branch, sha, before = job.args["branch"], *(job.operation.progress.get(name, "") for name in ("sha", "from"))
     try:
         async with _sending(job) as sending:
             if await job.thread(sending.find, sha, before):
                 return Pushed(branch, sha, before)
+            if sending.may_arrive(before):
+                raise unclear(f"The runner stopped during the push. {sending.not_yet()}")
     except CloneFailed as error:
         raise unclear(
             f"The runner stopped during the push, and the source does not say what arrived: {error}"
