@@ -1,4 +1,4 @@
-"""What a card says first of Handrail's own push or pull request: from where, to which branch of what."""
+"""The target of Handrail's own push or pull request, at the top of its card."""
 
 from dataclasses import dataclass, field
 

@@ -176,7 +176,7 @@ WORDS = {
     "schedule.started": gettext_lazy("Started a scheduled run"),
     "secret.expires_soon": gettext_lazy("A secret expires soon"),
     "secret.expiry_changed": gettext_lazy("Changed when a secret expires"),
-    "secret.code_host_stated": gettext_lazy("Stated which API a code host has"),
+    "secret.code_host_stated": gettext_lazy("Set the API of a code host"),
     "secret.host_key_changed": gettext_lazy("Pinned another host key"),
     "secret.in_home": gettext_lazy("Found a secret in the home folder"),
     "secret.kept": gettext_lazy("Allowed a secret in snapshots"),

@@ -21,7 +21,7 @@ from workspaces.services import environments
 from .conftest import make_command, make_workspace
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
-WISH = {"driver": "sandbox", "setup": "", "checks": "tests = make test\nlint = ruff check .\n"}
+WISH = {"driver": "sandbox", "setup": "", "sign_commits": "on", "checks": "tests = make test\nlint = ruff check .\n"}
 
 
 @pytest.fixture

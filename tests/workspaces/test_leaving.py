@@ -69,7 +69,7 @@ def test_a_push_that_would_lose_commits_is_refused_in_words(desk, repository, le
     theirs = _branch(path, "feature")
     assert (told["outcome"]["reason_code"], [row["sha"] for row in told["outcome"]["missing"]]) == ("behind", [theirs])
     assert f"feature has 1 commit that is not here ({theirs[:7]} " in told["outcome"]["reason"]
-    assert "Take the next revision (POST …/revisions), or push to another branch." in told["outcome"]["reason"]
+    assert "Update the workspace from its source, or push to another branch." in told["outcome"]["reason"]
 
 
 def test_branches_and_workspaces_that_cannot_be_pushed(desk, repository):
@@ -124,7 +124,7 @@ def test_a_commit_goes_to_each_branch_once(desk, repository, lead_token):
         lead.post(f"/workspaces/{key}/push", {"branch": "agent/same"}, expect=202).json["outcome"] for _ in range(2)
     )
     assert (first["ok"], first["pushed"]) == (True, {"branch": "agent/same", "sha": sha, "from": ""})
-    assert again["reason"] == f"Nothing to push: agent/same is at {sha[:12]}, which is HEAD, already."
+    assert again["reason"] == f"Nothing to push: agent/same already has HEAD ({sha[:12]})."
     assert (again["ok"], again["reason_code"], _branch(path, "agent/same")) == (False, "refused", sha)
     before, sha = sha, _commit(lead, key, "# more")
     outcome = lead.post(f"/workspaces/{key}/push", {"branch": "agent/same"}, expect=202).json["outcome"]

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from django.db import transaction
 from ninja import Router, Schema, Status
 from pydantic import AwareDatetime, Field
 
@@ -92,19 +93,24 @@ def show_secret(request, name: str, scope: Scope | Literal[""] = ""):
 def set_secret(request, name: str, wish: SecretIn):
     """Set a secret, or replace its value and expiry; without a value, change the expiry and host key alone."""
     team, by = _team(request), request.auth.actor
-    secret_origins.check_code_host(wish.scope, wish.origin, wish.code_host or "")
+    stored = models.Secret.objects.filter(team=team, name=name, scope=wish.scope).first()
+    origin = wish.origin or (stored.origin if stored else "")
+    secret_origins.check_code_host(wish.scope, origin, wish.code_host or "")
     if wish.value is None:
         if wish.origin:
             raise invalid("Set the token or key again with its new origin.", field="value")
         found = secret_uses.find(team, name, wish.scope)
-        if wish.host_key:
-            secrets.change_host_key(found, wish.host_key, by=by)
-        secrets.change_expiry(found, wish.expires_at, by=by)
+        with transaction.atomic():  # all of it or nothing
+            if wish.host_key:
+                secrets.change_host_key(found, wish.host_key, by=by)
+            if wish.code_host is not None:
+                secrets.state_code_host(found, wish.code_host, by=by)
+            secrets.change_expiry(found, wish.expires_at, by=by)
     else:
         how = {"origin": wish.origin, "host_key": wish.host_key, "expires_at": wish.expires_at}
         found = secrets.put(team, name, wish.scope, wish.value, **how, by=by, replace=True)
-    if wish.code_host is not None:
-        secrets.state_code_host(found, wish.code_host, by=by)
+        if wish.code_host is not None:
+            secrets.state_code_host(found, wish.code_host, by=by)
     return Status(200, secret_uses.of_one(secret_uses.find(team, name, wish.scope)))
 
 

@@ -39,5 +39,5 @@ def sign(request, key: str, wish: ToSign):
     try:
         content = base64.b64decode(wish.object, validate=True)
     except (binascii.Error, ValueError):
-        raise invalid("The object is base64.", field="object") from None
+        raise invalid("The object must be base64.", field="object") from None
     return Status(200, signatures.sign(workspace, content, by=request.auth.actor))

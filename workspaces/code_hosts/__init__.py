@@ -89,10 +89,10 @@ async def _host(client: Client, account: Account) -> CodeHost:
     if is_asked:
         raise Refused(
             f"{repository.site} does not say which API it has with the token in the secret {host.secret}. Check the"
-            " token, or state with it which host it is.",
+            " token, or choose the API on the page of this secret.",
             401,
         )
     raise Refused(
-        f"{repository.site} has no API of GitHub, GitLab, Gitea or Forgejo where it is looked for. A lead can state"
-        f" which of them it is with the secret {host.secret}."
+        f"{repository.site} doesn't answer like GitHub, GitLab, Gitea or Forgejo. A lead can choose its API on the page"
+        f" of the secret {host.secret}."
     )

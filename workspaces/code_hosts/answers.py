@@ -1,4 +1,4 @@
-"""What code hosts answer: their words of refusal, and the fields of a pull request, read with care."""
+"""Answers of code hosts: their words of refusal, and the fields of a pull request, read with care."""
 
 import re
 

@@ -49,9 +49,9 @@ class ReasonCode(models.TextChoices):
 class RevisionHow(models.TextChoices):
     """How the commits of a revision are taken; the labels are shown."""
 
-    MERGE = "merge", gettext_lazy("Merge it into the work here")
-    REBASE = "rebase", gettext_lazy("Rebase the work here onto it")
-    BESIDE = "beside", gettext_lazy("Only bring its commits along")
+    MERGE = "merge", gettext_lazy("Merge")
+    REBASE = "rebase", gettext_lazy("Rebase the work here")
+    BESIDE = "beside", gettext_lazy("Fetch the commits only")
 
 
 class OperationQuerySet(LockingQuerySet):

@@ -112,7 +112,9 @@ class EnvironmentForm(forms.Form):
         required=False,
         choices=Submodules.choices,
         initial=Submodules.CLONED,
-        help_text=gettext_lazy("Those of the source, at creation and in each revision."),
+        help_text=gettext_lazy(
+            "Those of the source, at creation. A revision that git merges leaves their folders as they are."
+        ),
     )
     lfs = forms.ChoiceField(
         label=gettext_lazy("Files of git-lfs"),

@@ -29,7 +29,7 @@ OPERATION_LABELS = {
     "rehearse": gettext_lazy("Trying a command on a copy"),
     "rebuild": gettext_lazy("Rebuilding"),
     "maintain": gettext_lazy("Running the maintenance script"),
-    "revise": gettext_lazy("Updating its source"),
+    "revise": gettext_lazy("Updating from its source"),
     "archive": gettext_lazy("Creating an archive"),
     "put_away": gettext_lazy("Archiving"),
     "promote": gettext_lazy("Keeping files as an artifact"),

@@ -1,5 +1,7 @@
 """The Export page with what a push would send where; pushes and pull requests, whose result it shows."""
 
+from urllib.parse import urlencode
+
 from django.contrib import messages
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -33,7 +35,7 @@ def push(request, team, key):
         return export.push(head.workspace, fields["branch"], by=request.caller.actor, **shown)
 
     if not is_confirmed(request) and form.is_valid() and (why := _second_look(head.workspace, form, shown)):
-        return ask_first(request, **why, back=_address(head))
+        return ask_first(request, **why, back=_address(head, branch=form.cleaned_data["branch"]))
     return take_form(
         request,
         form,
@@ -59,7 +61,7 @@ def _second_look(workspace, form: BranchForm, shown: dict) -> dict:
     if default:
         says = gettext("%(branch)s is the default branch of %(git)s. A push can't be undone.")
     else:
-        says = gettext("%(git)s did not say which branch is its default one: it may be %(branch)s.")
+        says = gettext("%(git)s doesn't say which branch is its default. It may be %(branch)s.")
     return {
         "title": gettext("Push to %(branch)s?") % {"branch": branch},
         "says": says % names,
@@ -84,7 +86,7 @@ def must_be_shown(shown: dict):
 
 def _address(head, **query) -> str:
     here = reverse("workspace-export", args=[head.workspace.team.slug, head.workspace.key])
-    return here + "".join(f"?{name}={value}" for name, value in query.items())
+    return here + (f"?{urlencode(query)}" if query else "")
 
 
 @signed_in
@@ -148,7 +150,7 @@ def _page(request, head, *, push_form: BranchForm | None = None, pull_form: Pull
         context["under_way"] = operation
     elif may_use and is_up and workspace.remote:
         context |= _what_goes(request, workspace, operation, push_form, pull_form)
-    elif refused := push_form or pull_form:
+    if (refused := push_form or pull_form) and "push_form" not in context:
         messages.error(request, next(iter(refused.errors.values()))[0])  # the form isn't shown
     return render(request, "workspaces/export.html", context)
 
@@ -167,7 +169,7 @@ def _what_goes(request, workspace, operation, push_form, pull_form) -> dict:
     told = export.would_push(workspace)
     sends = next(iter(told.get("sends") or ()), {})
     context = {"cannot_tell": told.get("error"), "leaves": left_out.sentences(told.get("left", {})), "sends": sends}
-    context |= {"seen": export.seen_of(sends), "is_shown": True} if "sha" in sends else {"seen": ""}
+    context["seen"] = export.seen_of(sends) if "sha" in sends else ""
     if sends.get("commits") is not None:
         context |= {"commits": _folded(sends["commits"], sends["count"])}
         context |= {"files": _folded(sends["files"]["first"], sends["files"]["count"])}

@@ -1,4 +1,4 @@
-"""Pages of a revision: take the next one of a workspace's source, and what it brought and where it conflicts."""
+"""Pages of a revision: take the next one; show its changes and conflicts."""
 
 import base64
 from dataclasses import dataclass, field

@@ -2,6 +2,7 @@
 
 from django import forms
 from django.contrib import messages
+from django.db import transaction
 from django.http import Http404
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -63,10 +64,10 @@ class SecretForm(forms.Form):
         widget=forms.TextInput(attrs={**PLAIN, "class": "code-field"}),
     )
     code_host = forms.ChoiceField(
-        label=gettext_lazy("Its API"),
+        label=gettext_lazy("API of the host"),
         required=False,
-        choices=[("", gettext_lazy("Ask the host")), *CodeHostKind.choices],
-        help_text=gettext_lazy("For a token: how pull requests are opened there, if the host does not say it itself."),
+        choices=[("", gettext_lazy("Detect automatically")), *CodeHostKind.choices],
+        help_text=gettext_lazy("For a token. Choose one if Handrail can't detect it."),
     )
     host_key = forms.CharField(
         label=gettext_lazy("Host key"),
@@ -228,11 +229,12 @@ def _save(request, form, found=None):
             )
             say = words % {"name": what[1]}
         else:
-            if host_key:
-                secrets.change_host_key(found, host_key, by=by)
-            secrets.state_code_host(found, given.get("code_host", ""), by=by)
-            secrets.change_expiry(found, given["expires_at"], by=by)
-            say = gettext("%(what)s was not changed.") % {"what": what[1]}
+            with transaction.atomic():  # all of it or nothing
+                if host_key:
+                    secrets.change_host_key(found, host_key, by=by)
+                secrets.state_code_host(found, given.get("code_host", ""), by=by)
+                secrets.change_expiry(found, given["expires_at"], by=by)
+            say = gettext("%(name)s is saved. Its value is as before.") % {"name": what[1]}
     except Problem as problem:
         form.add_error(problem.extra["field"] if problem.extra.get("field") in form.fields else None, problem.detail)
         return None

@@ -1,4 +1,4 @@
-"""What was pushed from a workspace to which branch, as its settled pushes and pull requests tell."""
+"""The newest push to each branch, read from the settled pushes and pull requests of a workspace."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -32,7 +32,7 @@ def ask(
     if not source and not keep_notes:
         raise conflict("Give {git, ref?} or {upload}.")
     if how and (replace or (how != RevisionHow.MERGE and not source.get("git"))):
-        raise invalid("`how` is merge for an upload, and goes with no replacement.")
+        raise invalid("An upload can only be merged, and `how` can't be combined with mode replace.", field="how")
     _refuse_another_source(workspace, source, by)
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="updated")
     if workspace.source.get("path"):

@@ -162,7 +162,10 @@ def test_a_runner_that_is_killed_opens_it_once(product, host, point):
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [((404, None), "has no API of GitHub, GitLab, Gitea or Forgejo"), ((403, {"message": "no"}), "does not say which")],
+    [
+        ((404, None), "doesn't answer like GitHub, GitLab, Gitea or Forgejo"),
+        ((403, {"message": "no"}), "does not say which"),
+    ],
 )
 def test_a_host_that_can_not_be_asked_is_pushed_nothing(product, host, answer, words):
     lead = Desk(product, product.person_token("lead", "lead"))

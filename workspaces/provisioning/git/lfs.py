@@ -7,7 +7,6 @@ each address is checked as that of a source is, and only the source's own host e
 import hashlib
 import json
 import os
-import re
 import shlex
 import shutil
 import stat
@@ -29,7 +28,6 @@ BATCH = 100  # objects of one request
 ANSWER_BYTES = 4 << 20
 MOST_NAMED = 50
 TYPE = "application/vnd.git-lfs+json"
-SCP_USER = re.compile(r"^[^/@:]*@")
 CLEAN = [sys.executable, "-I", "-S", lfs_filter.__file__, "clean", "--only-look"]
 
 

@@ -217,7 +217,7 @@ def told_of(path, content):
 def merge(git, request):
     """Merge what was fetched, as `git pull --no-rebase` does."""
     if git.has("MERGE_HEAD"):
-        raise Failed("A merge is not concluded yet (MERGE_HEAD exists). Commit it, or run `git merge --abort`, first.")
+        raise Failed("A merge is still in progress (MERGE_HEAD exists). Commit it, or run `git merge --abort`, first.")
     write_fetch_head(git, request)
     options = ("--quiet", "--no-edit", "--no-stat", "--ff", "--no-squash", "--commit", "--no-gpg-sign")
     status, _, said = git.run("merge", *options, "FETCH_HEAD")
@@ -231,7 +231,7 @@ def rebase(git, request):
     """Put the commits of HEAD that the source lacks onto what was fetched, as `git pull --rebase` does."""
     stopped, coming = ("rebase-merge", "rebase-apply"), request["coming"]
     if git.has(*stopped):
-        raise Failed("A rebase is not concluded yet. Run `git rebase --continue` or `git rebase --abort` first.")
+        raise Failed("A rebase is still in progress. Run `git rebase --continue` or `git rebase --abort` first.")
     head = git.line("rev-parse", "--verify", "--quiet", "HEAD")
     git.run("update-index", "-q", "--refresh")
     quiet = ("-z", "--name-only", "--ignore-submodules")

@@ -100,7 +100,7 @@ async def push(job: Job, *, again: bool = False) -> Pushed:
             if sending.before == sending.sha:
                 if again:
                     return Pushed(sending.branch, sending.sha, sending.before)
-                raise Refused(f"Nothing to push: {sending.branch} is at {sending.sha[:12]}, which is HEAD, already.")
+                raise Refused(f"Nothing to push: {sending.branch} already has HEAD ({sending.sha[:12]}).")
             await job.progress(step="push", sha=sending.sha, **{"from": sending.before})
             failpoint("push.looked")
             await job.mark_started()
@@ -169,7 +169,7 @@ def _not_pushed(error: CloneFailed) -> Refused:
     if not error.more.get("uncertain"):
         words += " Nothing was pushed."
     if code == ReasonCode.BEHIND:
-        words += " Take the next revision (POST …/revisions), or push to another branch."
+        words += " Update the workspace from its source, or push to another branch."
     return Refused(words, code, **error.more)
 
 

@@ -126,7 +126,7 @@ async def _open(host: code_hosts.CodeHost, wanted: Wanted, *, again: bool) -> co
 
 
 def _refused(account: code_hosts.Account, error: code_hosts.Refused, reason: str, **more) -> Refused:
-    """Return a refusal with the code and the keys that tell a program what to mend."""
+    """Return a refusal with the code and the keys that tell a program what to fix."""
     if error.status in (401, 403):
         secret = {"name": account.secret, "origin": account.repository.base}
         return Refused(reason, ReasonCode.TOKEN, secret=secret, **more)
