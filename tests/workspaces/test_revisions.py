@@ -88,6 +88,21 @@ def test_a_conflict_is_refused_with_its_lines_and_left_in_the_files_if_asked_for
     assert b"agent" in desk.get(f"/workspaces/{key}/files/a?snapshot={outcome['safety_snapshot']}").body
 
 
+def test_a_revision_is_taken_again_after_going_back_to_what_was_there_before_it(desk):
+    key = made_of(desk, ("a", b"a1\n"), ("b", b"b1\n"))
+    desk.run(key, "echo mine > b")
+    coming = upload(desk, ("a", b"a2\n"), ("b", b"b1\n"))
+    first = desk.post(f"/workspaces/{key}/revisions", {"upload": coming}).json
+    desk.post(f"/workspaces/{key}/snapshots/{first['safety_snapshot']}/restore", expect=None)
+    desk.settled(key)
+    assert read(desk, key, "a") == b"a1\n"
+    again = desk.post(f"/workspaces/{key}/revisions", {"upload": coming}).json
+    assert (again["changed"], again["revision"]) == (1, 2)
+    assert (read(desk, key, "a"), read(desk, key, "b")) == (b"a2\n", b"mine\n")
+    source = desk.get(f"/workspaces/{key}").json["source"]
+    assert source == {"upload": coming, "revision": 2, "snapshot": again["snapshot"]}
+
+
 def test_a_revision_is_stopped_before_a_file_is_changed(desk):
     key = made_of(desk, ("a", b"a1\n"))
     many = upload(desk, ("a", b"a2\n"), *((f"d{number % 20}/f{number}", b"%d\n" % number) for number in range(3000)))

@@ -4,7 +4,7 @@ from dashboard.problems import Problem
 from workspaces import place, recordings
 from workspaces.manifests.body import not_kept
 from workspaces.models import Operation, Phase, Run, StateCode
-from workspaces.provisioning import isolation
+from workspaces.provisioning import isolation, source_history
 
 
 def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: list[str] | None = None) -> dict:
@@ -17,7 +17,7 @@ def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: l
         "isolation": isolation.of(workspace),
         "environment": environment.name,
         "environment_version": environment.version,
-        "source": {name: value for name, value in workspace.source.items() if name not in ("fork", "tree")},
+        "source": {name: value for name, value in source_history.shown(workspace.source).items() if name != "fork"},
         "state": workspace.state,
         "reason": away or workspace.reason,
         "hook_problem": workspace.hook_problem,

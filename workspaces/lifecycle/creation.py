@@ -16,7 +16,7 @@ from workspaces.lifecycle import carried
 from workspaces.lifecycle.boundaries import snapshot_before
 from workspaces.lifecycle.states import must_not_be_trashed, record, resume, retry
 from workspaces.models import KEY_PATTERN, Environment, State, Workspace, WorkspaceLabel
-from workspaces.provisioning import capacity, caps, eligibility, images, isolation, uploads
+from workspaces.provisioning import capacity, caps, eligibility, images, isolation, source_history, uploads
 from workspaces.provisioning.git.addresses import check_git
 
 
@@ -171,7 +171,7 @@ def _refuse_differences(workspace, wish, source):
     if names and names != (has := sorted(each["name"] for each in workspace.source.get("artifacts") or ())):
         differ["artifacts"] = [has, names]
     if source and source != {name: workspace.source.get(name, "") for name in source}:
-        differ["source"] = [workspace.source, source]
+        differ["source"] = [source_history.shown(workspace.source), source]
     if differ:
         raise conflict(
             f"{workspace.key} already exists with a different {' and '.join(differ)}.",
@@ -200,7 +200,8 @@ def fork(
     source = _fork_of(workspace, found, under)
     base = workspace.base if under == workspace.environment else {}
     data = {"snapshot": found.number, "environment": str(under)}
-    return _make_fork(workspace, key, {"environment": under, "base": base, "source": {"fork": source}}, data, caller)
+    fields = {"environment": under, "base": base, "source": {"fork": source} | _tree_at(workspace, found.number)}
+    return _make_fork(workspace, key, fields, data, caller)
 
 
 def fork_checkpoint(checkpoint, key: str, *, caller: Caller) -> Workspace:
@@ -220,7 +221,8 @@ def fork_checkpoint(checkpoint, key: str, *, caller: Caller) -> Workspace:
     # An id in any case, also if retention has deleted the snapshot.
     source = _came_from(workspace, checkpoint.snapshot_number, checkpoint.snapshot_id or checkpoint.pk)
     source |= {"checkpoint": str(checkpoint.pk)} | ({"foreign": True} if is_foreign else {})
-    fields = {"environment": environment, "base": checkpoint.base, "source": {"fork": source}}
+    source = {"fork": source} | _tree_at(workspace, checkpoint.snapshot_number)
+    fields = {"environment": environment, "base": checkpoint.base, "source": source}
     fields |= {"disk_generation": checkpoint.disk_generation}  # its memory fits no other
     data = {"checkpoint": checkpoint.name, "snapshot": checkpoint.snapshot_number, "environment": str(environment)}
     return _make_fork(workspace, key, fields, data, caller)
@@ -279,6 +281,12 @@ def _fork_of(workspace, snapshot, under: Environment) -> dict:
         return kept | ({"foreign": True} if workspace.source.get("fork", {}).get("foreign") else {})
     kept |= {"foreign": True} if eligibility.is_foreign_to(under, workspace) else {}
     return kept | {"was": str(workspace.environment)}
+
+
+def _tree_at(workspace, number: int) -> dict:
+    """Return what a fork's source says of the files that the source of a snapshot came with."""
+    was = source_history.at(workspace, number)
+    return {source_history.TREE: was[source_history.TREE]} if source_history.TREE in was else {}
 
 
 def _came_from(workspace, number: int, snapshot_id) -> dict:

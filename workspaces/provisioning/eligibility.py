@@ -11,6 +11,7 @@ from dashboard.models import Agent, Team
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces.models import FOLDER, Environment, Workspace
 from workspaces.provisioning.git.addresses import TOLD
+from workspaces.provisioning.source_history import OWN
 
 
 def find_environment(team: Team, name: str, caller: Caller) -> Environment:
@@ -58,7 +59,7 @@ def origin_of(source: dict) -> dict | None:
     """Return the source that the files first came from, as it was requested; None if that is not known any more."""
     fork = source.get("fork")
     if fork is None:
-        return {name: value for name, value in source.items() if name not in TOLD}
+        return {name: value for name, value in source.items() if name not in (*TOLD, *OWN)}
     if "origin" in fork:
         return fork["origin"]
     # Forks made before this was kept: look at the workspace that they were taken from.

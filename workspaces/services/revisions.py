@@ -42,6 +42,7 @@ def ask(
     if not (base or known):
         raise conflict(f"{workspace.key} has no snapshot of its source; give a snapshot as base.")
     args = {"source": source, "replace": replace, "base": find_snapshot(workspace, base or known).number}
+    args |= {"base_given": True} if base else {}
     args |= {"how": how} if how else {}
     args |= {"keep_notes": True} if keep_notes else {}
     args |= {"then_resume": True} if then_resume else {}

@@ -265,8 +265,8 @@ class _Merge:
             return
         if _same(here, base) or coming is None:
             self.folders[path] = coming
-        elif here is not None:
-            mode = coming.mode if base is None else here.mode ^ (base.mode ^ coming.mode) & ~(base.mode ^ here.mode)
+        elif here is not None and base is not None:
+            mode = here.mode ^ (base.mode ^ coming.mode) & ~(base.mode ^ here.mode)
             self.folders[path] = here._replace(mode=mode)
 
     # -- results ---------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from dashboard.problems import Problem
 from workspaces import lifecycle, paths, secrets
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
-from workspaces.provisioning import capacity, isolation
+from workspaces.provisioning import capacity, isolation, source_history
 from workspaces.provisioning.git import addresses
 from workspaces.runner import notes, programs, repository_files, rootfs, snapshots, source_files
 from workspaces.runner.installed import put
@@ -27,7 +27,7 @@ from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import agents_spec, spec_of, uid_of
 from workspaces.runner.shown_manifest import show_first, with_manifest
 from workspaces.scripts import UNTIL_A_FAILURE, of_setup, shell_words
-from workspaces.services import run_tokens, source_trees
+from workspaces.services import run_tokens
 from workspaces.store import Cancelled, LocalTree, StoreError
 
 logger = logging.getLogger("handrail.runner")
@@ -282,7 +282,7 @@ async def _first_snapshot(job):
     await job.progress(step="snapshot")
     await job.snapshot("fork" if "fork" in workspace.source and not is_set_up else "setup")
     failpoint("create.snapshot")
-    if source_trees.TREE not in workspace.source:
+    if source_history.TREE not in workspace.source:
         await job.thread(_name_source, workspace, workspace.head.tree_hex)
     if workspace.baseline is None:
         await job.thread(_set_baseline, workspace)
@@ -346,7 +346,7 @@ def _keep_source(workspace):
 def _name_source(workspace, tree: str):
     """Name the source's tree, unless something else is among its files: a fork, a folder, or carried artifacts."""
     if workspace.source.keys() & {"git", "upload"} and not workspace.source.get("artifacts"):
-        workspace.source = workspace.source | {source_trees.TREE: tree}
+        workspace.source = workspace.source | {source_history.TREE: tree}
         Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
 
 

@@ -7,7 +7,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.history import find_snapshot
 from workspaces.lifecycle.boundaries import KIND as BOUNDARY
 from workspaces.models import EndCode, Environment, ReasonCode, State, Workspace
-from workspaces.provisioning import eligibility
+from workspaces.provisioning import eligibility, source_history
 from workspaces.runner import rootfs, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.create import Failed, bring_up, set_up
@@ -123,11 +123,14 @@ def _move(job, outcome: dict) -> dict:
     """Save what is different under another environment; return {environment, was} for the event."""
     workspace = Workspace.objects.get(pk=job.workspace.pk)
     was = Environment.objects.get(pk=job.operation.progress["was"]["environment_id"])
-    source = workspace.source
-    if "fork" in source:  # secrets of an environment are for its own source: provisioning/eligibility.py
-        source = source | {"fork": source["fork"] | {"foreign": True}}
+    # Secrets of an environment are for its own source: provisioning/eligibility.py
+    source = source_history.changed(workspace.source, _foreign)
     Workspace.objects.filter(pk=workspace.pk).update(source=source, baseline=outcome["baseline"])
     return {"environment": workspace.environment.name, "was": str(was)}
+
+
+def _foreign(source: dict) -> dict:
+    return source | {"fork": source["fork"] | {"foreign": True}} if "fork" in source else source
 
 
 def _restore(workspace, tree, number: int, base: dict):

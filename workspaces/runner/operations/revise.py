@@ -18,14 +18,13 @@ from workspaces import paths as workspace_paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import ReasonCode, RevisionHow, Snapshot, Workspace
 from workspaces.needs_approval import HOOK_FILES
-from workspaces.provisioning import uploads
+from workspaces.provisioning import source_history, uploads
 from workspaces.runner import files, notes, snapshots, source_files
 from workspaces.runner.operations import revise_files, revise_git
 from workspaces.runner.operations.snapshot import RestoreSnapshot, resume_if_asked
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
 from workspaces.runner.snapshot_tree import KeptFiles
-from workspaces.services import source_trees
 from workspaces.services.notes import versions
 from workspaces.store import LocalTree, StoreError, import_archive
 from workspaces.store.diff import MODE, reviewed
@@ -37,7 +36,8 @@ MAX_NOTES = 1 << 20  # bytes of the notes that a clean start keeps
 class Revise(RestoreSnapshot):
     """Merge or replace the files with a new revision; freezes and takes a safety snapshot first, like a restore.
 
-    args: {source, replace: bool, base: snapshot number[, how: "merge" | "rebase" | "beside"][, keep_notes: True]}.
+    args: {source, replace: bool, base: snapshot number[, base_given: True][, how: "merge" | "rebase" | "beside"]
+    [, keep_notes: True]}.
     Without `how` a revision that conflicts is not taken.
     """
 
@@ -100,7 +100,7 @@ class Revise(RestoreSnapshot):
         return {
             "ok": True,
             "revision": revision,
-            "source": source | {"revision": revision, "snapshot": taken.number, source_trees.TREE: tree_id},
+            "source": source | {"revision": revision, "snapshot": taken.number, source_history.TREE: tree_id},
             "snapshot": taken.number,
             "safety_snapshot": safety.number,
             **await self.sums(job, safety, taken, done),
@@ -130,6 +130,7 @@ class Revise(RestoreSnapshot):
         """Return (the tree to put in place, the paths of it, what the outcome says of the merge)."""
         name = f"revision {job.workspace.source.get('revision', 1) + 1}"
         how = {"name": name, "by": job.by, "cancel": job.cancel}
+        base = base if job.args.get("base_given") else None
         merge = await job.thread(revise_files.merged, job.workspace, store, base, safety.tree_hex, coming, **how)
         conflicts = revise_files.named(merge.conflicts)
         if conflicts and not job.args.get("how"):
@@ -156,7 +157,9 @@ class Revise(RestoreSnapshot):
             lifecycle.record(job.workspace, job.by, "workspace.revision_refused", data)
             return
         with Team.objects.turn(job.workspace.team_id):
-            changed = {"source": outcome["source"], "disk_generation": job.workspace.disk_generation + 1}
+            now = Workspace.objects.get(pk=job.workspace.pk)
+            source = source_history.replaced(now, outcome["source"], until=outcome["safety_snapshot"])
+            changed = {"source": source, "disk_generation": job.workspace.disk_generation + 1}
             if job.args["replace"]:
                 changed["baseline"] = history.find_snapshot(job.workspace, outcome["snapshot"])
             Workspace.objects.filter(pk=job.workspace.pk).update(**changed)

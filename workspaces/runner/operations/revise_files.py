@@ -3,13 +3,17 @@
 The first tree is the source as it was, which the workspace names as `source["tree"]` (services/source_trees.py).
 """
 
+import os
+import tempfile
+from pathlib import Path
+
 from workspaces import history, needs_approval
 from workspaces.models import Snapshot, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.runner.operations.revise_git import CONFLICTS_NAMED
 from workspaces.services import source_trees
 from workspaces.services.notes import lessons, versions
-from workspaces.store import Store
+from workspaces.store import LocalTree, Store
 from workspaces.store.diff import reviewed
 from workspaces.store.merge import Conflict, Merged, merge
 from workspaces.store.text import inside_git
@@ -18,18 +22,20 @@ OURS = frozenset({versions.PATH, lessons.PATH})  # files that Handrail puts into
 
 
 def merged(
-    workspace: Workspace, store: Store, base: Snapshot, live: str, coming: str, *, name: str, by, cancel
+    workspace: Workspace, store: Store, base: Snapshot | None, live: str, coming: str, *, name: str, by, cancel
 ) -> Merged:
     """Merge a fetched tree with the live one; nothing is put into the files yet.
 
-    Where the tree of the last revision is not known, `base` stands for it: it may have files of the setup script,
-    so a file that it has and the revision has not is no deletion. An agent's merge leaves the files of the gate.
+    Where the source's tree is not known, the snapshot `base`, which the caller has seen, stands for it: it may have
+    files of the setup script, so a file that it has and the revision has not is no deletion. Without one nothing does,
+    and each path that differs is a conflict. An agent's merge leaves the files of the gate.
     """
     known = source_trees.of(workspace, store)
+    first = known or (base.tree_hex if base else _nothing(store, coming, cancel))
     apart = OURS | frozenset(HOOK_FILES if by.type == "agent" else ())
     return merge(
         store,
-        known or base.tree_hex,
+        first,
         live,
         coming,
         name=name,
@@ -37,6 +43,13 @@ def merged(
         deletions=bool(known),
         cancel=cancel,
     )
+
+
+def _nothing(store: Store, like: str, cancel) -> str:
+    """Store a tree without an entry, with the mode of another one's folder; return its id."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, store.root(like).mode & 0o777)
+        return store.snapshot(LocalTree(Path(folder)), cancel=cancel).tree
 
 
 def needs_a_person(store: Store, live: str, merge: Merged, *, by) -> bool:

@@ -14,6 +14,7 @@ from workspaces import paths as workspace_paths
 from workspaces.guarded import needs_a_person
 from workspaces.models import ReasonCode
 from workspaces.needs_approval import HOOK_FILES
+from workspaces.provisioning import source_history
 from workspaces.provisioning.git import addresses, lfs, mirroring
 from workspaces.runner import snapshots, source_files
 from workspaces.runner.git.merge import BESIDE, MERGE, CannotMerge, Conflict, Fetched, Merging
@@ -120,22 +121,25 @@ async def _merged(job, fetched: dict, safety) -> dict:
     except CannotMerge as error:
         raise _refused(str(error), safety, [Conflict(path, []) for path in error.paths]) from None
     return {
-        "source": _source_after(job.workspace, fetched, came.coming),
+        "source": _source_after(job.workspace, fetched, came.coming, how),
         "merged": how != BESIDE and not conflicts,
         "conflicts": named(conflicts),
         "sha": head,
     }
 
 
-def _source_after(workspace, fetched: dict, sha: str) -> dict:
+def _source_after(workspace, fetched: dict, sha: str, how: str | None) -> dict:
     """Return the workspace's source once the commit is merged; that of another repository leaves it as it was.
 
-    What the source says of its submodules and the like stays: a merge leaves their files as they are.
+    So do commits that are brought beside. What the source says of its submodules and the like stays: a merge leaves
+    their files as they are. An upload is later merged from the files that the source first came with, as before.
     """
-    kept = {name: workspace.source[name] for name in ("ref", *addresses.TOLD) if name in workspace.source}
-    if fetched["is_origin"]:
-        return kept | fetched["source"] | {"sha": sha}
-    return kept | {"git": workspace.remote}
+    names = ("ref", source_history.TREE, *addresses.TOLD)
+    kept = {name: workspace.source[name] for name in names if name in workspace.source} | {"git": workspace.remote}
+    if not fetched["is_origin"] or how == BESIDE:
+        return kept
+    asked = {name: value for name, value in fetched["source"].items() if name != "ref" or value}
+    return {"ref": ""} | kept | asked | {"sha": sha}
 
 
 def _check(job, came: Fetched, safety, how: str | None) -> None:

@@ -13,6 +13,7 @@ from workspaces.drivers.base import DriverError, Process
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.models.snapshots import SOME_PATHS
 from workspaces.needs_approval import HOOK_FILES
+from workspaces.provisioning import source_history
 from workspaces.runner import snapshots
 from workspaces.runner.freezing import frozen_programs, unless_ended
 from workspaces.runner.job import Kind
@@ -184,6 +185,9 @@ class RestoreSnapshot(Kind):
                 open_run.update(proof_entries=proof["entries"], proof_differ=proof["differ"])
                 if proof["differ"] or not job.args.get("paths_b64"):  # a fully restored tree clears the alarm
                     rows.update(alarm=proof | {"found": None} if proof["differ"] else {})
+            if not job.args.get("paths_b64"):
+                numbers = {"number": outcome["snapshot"], "until": outcome["safety_snapshot"]}
+                rows.update(source=source_history.gone_back(rows.get(), **numbers))
             if follow := job.args.get("follow"):
                 rows.update(**follow)
             names = ("snapshot", "safety_snapshot", "created", "changed", "removed", "missing_snapshot", "not_compared")
