@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -39,10 +40,12 @@ from workspaces.envelope import output_refusals
 from workspaces.git_files import patterns as ignore_patterns
 from workspaces.manifests import git_state
 from workspaces.provisioning import devcontainer, images
+from workspaces.provisioning.git import credentials, pushing, said
+from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.repository_files import handrail_toml, others
 from workspaces.runner import redacted_files
 from workspaces.runner.installed import packages
-from workspaces.services import git_remotes, metadata
+from workspaces.services import git_remotes, metadata, pull_request_templates
 from workspaces.services.schedules import cron
 from workspaces.shim.redact import Redactor
 
@@ -78,6 +81,19 @@ def of_claude(text):
 def of_codex(text):
     payload = {"type": "function_call_output", "call_id": "c", "output": text}
     return codex.read({"type": "response_item", "payload": payload}, {})
+
+
+def complaints(text):
+    for scheme in ("https", "ssh"):
+        source = Git("a", "", scheme, "h.test", 22)
+        for more in ("", f" {credentials._UNREAD}"):
+            credentials.complaint(source, credentials.Credential(token="t"), text + more)
+
+
+def refused_push(text):
+    push = pushing.Push(Path(), Git("a", ""), "main")
+    push._status(text)
+    push._refused(pushing.CloneFailed(""), f"[remote rejected] ({text}")
 
 
 # What reads text of others, by what it is.
@@ -138,6 +154,12 @@ READERS = {
     ),
     "git: address on a page": code_host_answers.web_address,
     "git: credentials in settings": lambda text: box.CREDENTIAL.search(data_of(text)[: box.MAX_SETTINGS]),
+    "git: what a host said": lambda text: (said.remote_lines(f"remote:{text}"), said.sentence(text, 1)),
+    "git: lines that a host said": lambda text: said.remote_lines(text.replace("\n", "\nremote:")),
+    "git: whether a host let Handrail in": complaints,
+    "git: why a host took no branch": refused_push,
+    "git: template of pull requests": lambda text: pull_request_templates.filled(f"# {text}", "a"),
+    "git: template of pull requests with comments": lambda text: pull_request_templates.filled(f"# a\n<!--{text}", "a"),
     "cron": lambda text: cron.check(text, "UTC"),
     "egress: head": lambda text: asyncio.run(request(text)),
 }

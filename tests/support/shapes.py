@@ -62,6 +62,7 @@ _PIECES = {
     "headers": "x-a: b\r\n",
     "table": "a,b;c\td\n",
     "replacement": "\ufffd",
+    "refusals of git": "fatal: repository 'a ",
 }
 
 
@@ -72,6 +73,7 @@ def shapes(size: int) -> dict[str, str]:
     found["base64"] = base64.b64encode(random.randbytes(size * 3 // 4)).decode()
     found["binary"] = bytes(1 + byte % 255 for byte in random.randbytes(size)).decode("latin-1")
     found["invalid UTF-8"] = random.randbytes(size).replace(b"\0", b"\1").decode("utf-8", "surrogateescape")
+    found["strings of a terminal without an end"] = "\x90" * (size - 2) + "\x1b["
     found["one line of JSON"] = '{"items": [' + ('{"id": 1, "name": "a b"}, ' * (size // 26)) + "1]}"
     found["a bundle"] = 'function a(b){return b?"x":c.d(e,f[0])}' * (size // 39)
     for mark in PUNCTUATION:

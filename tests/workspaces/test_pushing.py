@@ -438,6 +438,22 @@ def test_the_lines_of_a_host_are_cut_and_its_progress_is_left_out(settings, tmp_
     assert said.remote_lines(shown) == [f"see https://x.test{tmp_path}/a and …, /docs/policy"]
 
 
+def test_no_more_of_what_a_host_said_is_cleaned_than_could_be_shown(monkeypatch):
+    cleaned, sub = [], said._ESCAPES.sub
+
+    class Counted:
+        def sub(self, by, text):
+            cleaned.append(len(text))
+            return sub(by, text)
+
+    monkeypatch.setattr(said, "_ESCAPES", Counted())
+    words = "".join(f"remote: line {n}\n" for n in range(3000)) + "remote: " + "long " * 5000 + "\nfatal: no\n"
+    assert said.remote_lines(words)[-1] == "… and 2,952 more lines"
+    assert said.sentence(words, 128) == "fatal: no"
+    assert said.clean("long " * 5000).endswith("long…")
+    assert (len(cleaned), max(cleaned)) == (2 * said.READ_LINES + 1, said.READ_TIMES * said.MAX_LINE)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

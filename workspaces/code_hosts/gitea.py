@@ -11,6 +11,7 @@ from workspaces.code_hosts.host import PER_PAGE, CodeHost
 class Gitea(CodeHost):
     kind, name = "gitea", "Gitea"
     draft = "WIP: "
+    # pattern: matched at the start of a title alone
     drafts = re.compile(r"\s*(wip:|\[wip\])", re.IGNORECASE)
 
     @property

@@ -11,6 +11,7 @@ from workspaces.code_hosts.host import PER_PAGE, CodeHost
 class GitLab(CodeHost):
     kind, name = "gitlab", "GitLab"
     draft = "Draft: "
+    # pattern: matched at the start of a title alone
     drafts = re.compile(r"\s*(draft:|\[draft\]|\(draft\))", re.IGNORECASE)
 
     @property

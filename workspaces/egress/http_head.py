@@ -18,7 +18,7 @@ MAX_HEAD_BYTES = 32 * 1024
 MAX_FIELDS = 100
 # h11 also accepts bare LF, folded lines and control characters in values: implementations disagree on each of them.
 STRICT_LINES = re.compile(rb"(?:[!-~\x80-\xff][\t -~\x80-\xff]*\r\n)+\r\n")
-FIRST_LINE = re.compile(rb"[!-~]+ [!-~]+ HTTP/[0-9]\.[0-9]\r\n|HTTP/[0-9]\.[0-9] [0-9]{3}[ \r]")
+_FIRST_LINE = re.compile(rb"[!-~]+ [!-~]+ HTTP/[0-9]\.[0-9]\r\n|HTTP/[0-9]\.[0-9] [0-9]{3}[ \r]")
 FIELD = re.compile(rb"\A[!#-'*+.^_`|~0-9A-Za-z-]+:")
 CONTROL = re.compile(rb"[^\t -~\x80-\xff\r\n]|\r(?!\n)")
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
@@ -197,7 +197,7 @@ def _fault(data: bytes) -> str:
     for is_wrong, words in (
         (not all(line.endswith(b"\r") for line in lines), "a line ends without CR"),
         (CONTROL.search(data), "there is a control character in it"),
-        (not FIRST_LINE.match(data), "its first line is not one of HTTP/1.1"),
+        (not _FIRST_LINE.match(data), "its first line is not one of HTTP/1.1"),
         (any(line.startswith((b" ", b"\t")) for line in fields), "a field goes on in a second line"),
         (not all(FIELD.match(line) for line in fields), "a line is no field of the form Name: value"),
         (not is_answer and names.count(b"host") != 1, "there must be exactly one Host field"),

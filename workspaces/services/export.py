@@ -99,6 +99,7 @@ def proposed_branch(workspace, current: str, *, is_there: bool) -> str:
 
 def own_branch(workspace) -> str:
     """Return a name for a branch that is made from the workspace's key, which git takes."""
+    # pattern: a key is Handrail's own, and short
     name = re.sub(r"(\.lock|\.)+$", "", re.sub(r"\.{2,}", ".", workspace.key))
     return f"handrail/{name}"
 

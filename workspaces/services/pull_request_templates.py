@@ -8,7 +8,9 @@ GITEA = (".gitea/pull_request_template", *GITHUB)
 FORGEJO = (".forgejo/pull_request_template", *GITEA)
 # By kind of host, without an ending, in lower case; a host that is not known looks in all of them.
 PLACES = {"github": GITHUB, "gitlab": GITLAB, "gitea": GITEA, "forgejo": FORGEJO, "": (*FORGEJO, *GITLAB)}
-HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
+HEADING = re.compile(r"^#{1,6}[ \t](.*)$", re.MULTILINE)
+LONGEST = 200  # characters of a heading that can be ours
+# pattern: meets no more than LONGEST characters
 OURS = re.compile(r"\W*(description|summary|overview|(proposed |describe )?(your )?changes|what\b.*)\W*", re.IGNORECASE)
 
 
@@ -20,7 +22,9 @@ def filled(template: str, description: str) -> str:
     headings = list(HEADING.finditer(_without_comments(text)))
     ends = [*(heading.start() for heading in headings[1:]), len(text)]
     for heading, end in zip(headings, ends, strict=False):
-        if OURS.fullmatch(heading[1]) and not _without_comments(text)[heading.end() : end].strip():
+        title = heading[1].strip(" \t#")
+        is_ours = len(title) <= LONGEST and OURS.fullmatch(title)
+        if is_ours and not _without_comments(text)[heading.end() : end].strip():
             before, after = text[:end].rstrip(), text[end:].strip()
             return "\n\n".join(part for part in (before, description, after) if part)
     return f"{text}\n\n{description}"
@@ -33,8 +37,11 @@ def _readable(template: str) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Return the text with spaces in place of its comments, so that places in it stay the same."""
-    return re.sub(r"<!--.*?-->", _spaces, text, flags=re.DOTALL)
+    """Return the text with spaces in place of its comments, so that places in it stay the same.
+
+    One without an end reaches to the end of the text, as in Markdown.
+    """
+    return re.sub(r"<!--.*?(?:-->|\Z)", _spaces, text, flags=re.DOTALL)
 
 
 def _spaces(comment: re.Match) -> str:

@@ -5,17 +5,17 @@ import re
 from dataclasses import dataclass, field
 
 from workspaces.provisioning.git.addresses import PORTS, Git
+from workspaces.provisioning.git.said import clean
 
 _NOT_LET_IN = {
     "http": re.compile(
         r"could not read (?:Username|Password) for|Authentication failed|Access denied|returned error: 40[13]\b"
     ),
-    "ssh": re.compile(
-        r"Permission denied|Too many authentication failures|Host key verification failed|Load key "
-        r"|(?:denied|not found|could not be found|read only|write access)(?=[^\0]*Could not read from remote)"
-    ),
+    "ssh": re.compile(r"Permission denied|Too many authentication failures|Host key verification failed|Load key "),
 }
-_NOT_FOUND = re.compile(r"fatal: repository '.*' not found|returned error: 404\b")  # what a token does not open
+_REFUSED_BEFORE = re.compile(r"denied|not found|could not be found|read only|write access")  # what ssh hosts say before
+_UNREAD = "Could not read from remote"
+_NOT_FOUND = re.compile(r"fatal: repository '[^'\n]*' not found|returned error: 404\b")  # what a token does not open
 _OTHER_KEY = "Host key verification failed"
 
 
@@ -53,6 +53,8 @@ def complaint(source: Git, credential: Credential, said: str) -> str:
     """Return sentences for what git said if the host let nobody in, naming the secret; "" if something else failed."""
     scheme = source.scheme.removesuffix("s") if source.scheme.startswith("http") else source.scheme
     found = scheme in _NOT_LET_IN and _NOT_LET_IN[scheme].search(said)
+    if not found and scheme == "ssh" and _UNREAD in said:
+        found = _REFUSED_BEFORE.search(said, 0, said.rfind(_UNREAD))
     if not found and credential.token:
         found = _NOT_FOUND.search(said)
     if not found:
@@ -93,5 +95,4 @@ def advice(credential: Credential) -> str:
 
 def _line(said: str, at: int) -> str:
     """Return the line of git's words at a position, shortened."""
-    line = said[said.rfind("\n", 0, at) + 1 :].partition("\n")[0]
-    return "".join(each if each.isprintable() else " " for each in line).strip()[:500]
+    return clean(said[said.rfind("\n", 0, at) + 1 :].partition("\n")[0])

@@ -11,7 +11,7 @@ from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.git.running import CloneFailed, contacted, environment_for, git_in, pin
 
 _REDIRECTED = re.compile(r"returned error: 30[1278]\b")
-_NOT_THERE = re.compile(r"repository '[^']*' not found|returned error: (?:404|410)\b")
+_NOT_THERE = re.compile(r"repository '[^'\n]*' not found|returned error: (?:404|410)\b")
 _NO_REPOSITORY = re.compile(r"not valid: is this a git repository\?|git-http-push failed")
 _SERVED = re.compile(r"Recv header: content-type: application/x-git-", re.IGNORECASE)
 _LOCATION = re.compile(r"Recv header: location: (\S+)", re.IGNORECASE)

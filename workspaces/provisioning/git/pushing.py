@@ -181,13 +181,14 @@ class Push:
     def _status(self, told: str) -> tuple[str, str]:
         """Return flag and summary of the branch's line, as `git push --porcelain` writes it; empty without one."""
         ref = re.escape(f":refs/heads/{self.branch}")
+        # pattern: begins at the starts of lines alone
         found = re.search(rf"^([ +*!=-])\t[^\t\n]*{ref}\t(.*)$", told, re.MULTILINE)
         return (found[1], found[2]) if found else ("", "")
 
     def _refused(self, error: CloneFailed, summary: str) -> CloneFailed:
         """Return the error for a branch that the host, or git for it, did not take."""
         remote = said.remote_lines(error.said)
-        reason = re.search(r"\((.*)\)$", summary)
+        reason = re.match(r"[^(]*\((.*)\)$", summary)
         told = f"The repository refused {self.branch}"
         told += f" ({said.clean(reason[1])})" if reason else ""
         told += f": {said.joined(remote)}" if remote else "."
