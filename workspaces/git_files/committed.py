@@ -9,12 +9,14 @@ long.
 import re
 import struct
 import zlib
+from contextlib import suppress
 from functools import cached_property
 
 from workspaces.git_files import index as git_index
 from workspaces.git_files.attributes import Attributes, Value
-from workspaces.git_files.objects import Objects
+from workspaces.git_files.objects import MAX_WORK, Objects
 from workspaces.git_files.settings import TRUE, settings_of
+from workspaces.git_files.work import Work
 from workspaces.store import Store, StoreError
 from workspaces.store.kept_files import KeptFiles
 from workspaces.store.objects import FILE
@@ -25,7 +27,7 @@ INDEX_BYTES = 64 << 20
 MAX_INDEXED = 500_000
 UNREADABLE = (StoreError, OSError, ValueError, IndexError, struct.error, zlib.error, RecursionError)
 ATTRIBUTES = frozenset({"text", "crlf", "eol", "ident", "working-tree-encoding"})
-SECONDS = 10.0  # for matching the patterns of a tree, which an agent can write
+SECONDS = 10.0  # for the attributes of a tree, and for its blobs: an agent can write both
 _ODD = bytes(byte for byte in range(32) if byte not in b"\b\t\n\r\f\x1b") + b"\x7f"
 _IDENT = re.compile(rb"\$Id:[^$\n]*\$")
 _ENCODINGS = {"utf-16": "utf-16", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be", "utf-16le-bom": "utf-16"}
@@ -91,7 +93,8 @@ class _Tree:
         if self.settings.get("extensions.worktreeconfig") in TRUE:
             self.settings |= settings_of(self._read(b".git/config.worktree") or b"")
         self._attributes = Attributes(self._read, ATTRIBUTES, SECONDS)
-        self._objects = Objects(KeptFiles(store, tree))
+        self._work = Work(MAX_WORK, SECONDS)
+        self._objects = Objects(KeptFiles(store, tree), self._work)
 
     @property
     def is_repository(self) -> bool:
@@ -114,11 +117,11 @@ class _Tree:
             return {}
 
     def blob(self, sha: bytes) -> bytes:
-        """Return a blob's content; b"" if it cannot be read here."""
-        try:
+        """Return a blob's content; b"" if it cannot be read here, or the blobs so far took too much work."""
+        with suppress(*UNREADABLE), self._work.running():
+            self._work.take()
             return self._objects.read(sha)[1]
-        except UNREADABLE:
-            return b""
+        return b""
 
     def has_index_of(self, other: "_Tree") -> bool:
         """Return whether both indexes are the same file, or one is not there."""

@@ -8,9 +8,13 @@ import struct
 import zlib
 from collections.abc import Iterator
 
+from workspaces.git_files.work import Work
 from workspaces.store.files import read_whole
 
 MAX_OBJECT = 8 << 20  # bytes of one object
+MAX_WORK = 256 << 20  # bytes for all objects: read, inflated, copied
+READ = 1 << 12  # bytes as which a read of a few bytes counts
+STEP = 16  # bytes as which each byte of a delta counts, as it may be a step
 MAX_PACKS = 200
 MAX_DELTAS = 60  # git's own limit is 50
 KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
@@ -23,10 +27,13 @@ class Missing(ValueError):
 
 
 class Objects:
-    """The objects below `.git/objects`, through `files` as of a tree of the store. Alternates are not followed."""
+    """The objects below `.git/objects`, through `files` as of a tree of the store. Alternates are not followed.
 
-    def __init__(self, files):
-        self._files = files
+    Reading raises Spent once it took more than `work` allows.
+    """
+
+    def __init__(self, files, work: Work | None = None):
+        self._files, self._work = files, work or Work(MAX_WORK)
         self._packs: list[tuple[object, object, int]] | None = None  # (its index, itself, number of objects)
 
     def read(self, sha: bytes, depth: int = 0) -> tuple[bytes, bytes]:
@@ -59,7 +66,10 @@ class Objects:
     def _loose(self, sha: bytes) -> tuple[bytes, bytes]:
         name = sha.hex().encode()
         data = read_whole(self._files, b".git/objects/" + name[:2] + b"/" + name[2:], MAX_OBJECT)
-        head, _, content = _inflated(data, MAX_OBJECT).partition(b"\0")
+        self._work.take(READ + len(data))
+        whole = zlib.decompressobj().decompress(data, MAX_OBJECT)
+        self._work.take(len(whole))
+        head, _, content = whole.partition(b"\0")
         return head.split(b" ")[0], content
 
     def _packed(self, sha: bytes, depth: int) -> tuple[bytes, bytes]:
@@ -81,7 +91,7 @@ class Objects:
         return self._packs
 
     def _open(self, path: bytes):
-        index, pack = self._files.open(path + b".idx"), self._files.open(path + b".pack")
+        index, pack = (_Counted(self._files.open(path + end), self._work) for end in (b".idx", b".pack"))
         head = index.pread(_TABLE, 0)
         if len(head) == _TABLE and head[:8] == b"\xfftOc\0\0\0\2":
             self._packs.append((index, pack, struct.unpack(">I", head[-4:])[0]))
@@ -93,6 +103,7 @@ class Objects:
         kind, size, used = _head(head)
         if size > MAX_OBJECT:
             raise Missing("it is too large")
+        self._work.take(size)
         if kind in KINDS:
             return KINDS[kind], _inflate_at(pack, at + used, size)
         if kind == OFFSET_DELTA:
@@ -103,11 +114,23 @@ class Objects:
             used += name_bytes
         else:
             raise Missing("it has a kind that is not read here")
-        return base_kind, _patched(base, _inflate_at(pack, at + used, size))
+        self._work.take(STEP * size)
+        found = _patched(base, _inflate_at(pack, at + used, size))
+        self._work.take(len(found))
+        return base_kind, found
 
 
-def _inflated(data: bytes, limit: int) -> bytes:
-    return zlib.decompressobj().decompress(data, limit)
+class _Counted:
+    """A file whose reads are counted."""
+
+    def __init__(self, file, work: Work):
+        self._file, self._work = file, work
+
+    def pread(self, length: int, offset: int) -> bytes:
+        self._work.take(READ)
+        data = self._file.pread(length, offset)
+        self._work.take(len(data))
+        return data
 
 
 def _inflate_at(pack, at: int, size: int) -> bytes:
@@ -163,37 +186,47 @@ def _back(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _patched(base: bytes, delta: bytes) -> bytes:
-    """Apply git's delta to its base."""
-    _, at = _varint(delta, 0)
+    """Apply git's delta to its base. Raise Missing for one that git would not apply either."""
+    size_of_base, at = _varint(delta, 0)
     size, at = _varint(delta, at)
     if size > MAX_OBJECT:
         raise Missing("it is too large")
     found = bytearray()
     while at < len(delta):
         code, at = delta[at], at + 1
-        if len(found) > size:
+        if code & 0x80:
+            start, length, at = _copied(delta, code, at)
+            piece = base[start : start + length]
+        else:
+            length = code
+            piece = delta[at : at + length]
+            at += length
+        if not length or len(piece) != length or len(found) + length > size:  # 0 is reserved
             raise Missing("it is damaged")
-        if not code & 0x80:
-            found += delta[at : at + code]
-            at += code
-            continue
-        start = length = 0
-        for bit in range(7):
-            if code & (1 << bit):
-                value, at = delta[at], at + 1
-                if bit < 4:
-                    start |= value << 8 * bit
-                else:
-                    length |= value << 8 * (bit - 4)
-        length = length or 0x10000
-        found += base[start : start + length]
+        found += piece
+    if len(found) != size or len(base) != size_of_base:
+        raise Missing("it is damaged")
     return bytes(found)
+
+
+def _copied(delta: bytes, code: int, at: int) -> tuple[int, int, int]:
+    """Return (start, length, where the next step begins) of a step that copies from the base."""
+    start = length = 0
+    for bit in range(7):
+        if code & (1 << bit):
+            value, at = delta[at], at + 1
+            if bit < 4:
+                start |= value << 8 * bit
+            else:
+                length |= value << 8 * (bit - 4)
+    return start, length or 0x10000, at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
-    while True:
+    while shift < 64:
         value |= (data[at] & 0x7F) << shift
         shift, at = shift + 7, at + 1
         if not data[at - 1] & 0x80:
             return value, at
+    raise Missing("it is damaged")

@@ -2,10 +2,13 @@
 
 import random
 import subprocess
+from itertools import count
 
 import pytest
 
-from workspaces.git_files.attributes import Attributes
+from workspaces.git_files import attributes as attributes_module
+from workspaces.git_files import work
+from workspaces.git_files.attributes import KEPT, MAX_TEXT, Attributes
 from workspaces.git_files.settings import settings_of
 
 ASKED = ["text", "eol", "crlf", "ident", "binary", "diff", "filter", "plain"]
@@ -64,6 +67,66 @@ def test_patterns_that_take_too_long_give_no_attributes():
     attributes = Attributes(lambda path: text if path == b".gitattributes" else None, seconds=0.2)
     for _ in range(5):
         assert attributes.of(b"a" * 250 + b".txt") == {}
+
+
+WANTED = frozenset({"text", "eol"})
+
+
+def states_kept(attributes):
+    return [state for lines in attributes._files.values() for line in lines for state in line.states]
+
+
+def test_only_what_is_read_of_attributes_is_kept_without_repeats():
+    many = b" ".join(b"x%d -text text" % number for number in range(100))
+    text = b"".join(b"f%d %s\n" % (number, many) for number in range(200)) + b"* eol=lf -text text eol=crlf\n"
+    attributes = Attributes(lambda path: text if path == b"sub/.gitattributes" else None, WANTED)
+    assert attributes.of(b"sub/f7") == {"text": True, "eol": "crlf"}
+    assert len(states_kept(attributes)) == 200 + 2
+
+
+def test_no_more_text_of_attributes_is_read_than_is_allowed():
+    read, text = [], (b"#" * 999 + b"\n") * 1000 + b"* text\n"
+
+    def file(path):
+        read.append(path)
+        return text if path.startswith(b"d") else None
+
+    attributes = Attributes(file, WANTED)
+    found = [attributes.of(b"d%d/f" % number) for number in range(60)]
+    assert len([path for path in read if path.startswith(b"d")]) == MAX_TEXT // len(text) + 1
+    assert found == [{"text": True}] * (MAX_TEXT // len(text)) + [{}] * (60 - MAX_TEXT // len(text))
+    assert attributes.of(b"d0/f") == {}
+
+
+def test_many_short_lines_of_attributes_count_as_what_they_take():
+    read, text = [], b"* text\n" * 2000
+
+    def file(path):
+        read.append(path)
+        return text if path.startswith(b"d") else None
+
+    attributes = Attributes(file, WANTED)
+    assert [attributes.of(b"d%d/f" % number) for number in range(60)][-1] == {}
+    assert len(states_kept(attributes)) * KEPT <= MAX_TEXT
+
+
+def test_a_long_chain_of_macros_is_followed():
+    chained = b"".join(b"[attr]m%d m%d\n" % (number, number + 1) for number in range(1900))
+    text = b"* m0\n" + chained + b"[attr]m1900 text\n"
+    found = Attributes(lambda path: text if path == b".gitattributes" else None).of(b"f")
+    assert found["text"] is True
+
+
+def test_the_clock_runs_while_attributes_are_parsed(monkeypatch):
+    now = count()
+    monkeypatch.setattr(work.time, "monotonic", lambda: next(now))
+    parsed = []
+    line = attributes_module._line
+    monkeypatch.setattr(attributes_module, "_line", lambda text: parsed.append(text) or line(text))
+    text = b"f text\n" * 1500
+    attributes = Attributes(lambda path: text if path == b".gitattributes" else None, WANTED, seconds=100)
+    assert attributes.of(b"f") == {}
+    assert len(parsed) <= 110
 
 
 def test_settings_are_read_as_git_reads_them(tmp_path):
