@@ -220,6 +220,56 @@ def test_the_token_goes_to_the_source_host_alone(places, tmp_path, server):
         assert foreign.told["files"] == 0
 
 
+OURS = "{at}/team/shop.git/info/lfs"
+
+
+@pytest.mark.parametrize(
+    ("source", "url", "is_lent"),
+    [
+        ("{at}/team/shop.git", "", True),
+        ("{at}/team/shop", OURS, True),
+        ("{at}/team/shop", "{at}/team/assets.git/info/lfs/", True),
+        ("ssh://git@127.0.0.1/team/shop.git", OURS, True),
+        ("git@127.0.0.1:team/shop.git", OURS, True),
+        ("{at}/shop.git", "{at}/shop.git/info/lfs", True),
+        ("{at}/shop.git", "{at}/other.git/info/lfs", False),
+        ("{at}/team/shop", "{at}/stranger/shop.git/info/lfs", False),
+        ("git@127.0.0.1:team/shop.git", "{at}/stranger/shop.git/info/lfs", False),
+        ("{at}/team/shop", "{at}/team/shop.git/raw/lfs", False),
+        ("{at}/team/shop", "{at}/team/../stranger/x.git/info/lfs", False),
+        ("{at}/team/shop", "{at}/team/./shop.git/info/lfs", False),
+        ("{at}/team/shop", "{at}/team/%2e%2e/stranger/x.git/info/lfs", False),
+        ("{at}/team/shop", "{at}/team/..;/stranger/x.git/info/lfs", False),
+        ("{at}/team/shop", "{at}//team/shop.git/info/lfs", False),
+        ("http://127.0.0.1:1/team/shop", OURS, False),
+        ("git://127.0.0.1/team/shop", OURS, False),
+    ],
+)
+def test_the_token_goes_to_repositories_of_the_sources_owner_alone(places, tmp_path, server, source, url, is_lent):
+    folder = repository(tmp_path / "clone", {"a.bin": server.keep(BIG)})
+    if url:
+        git(folder, "config", "-f", ".lfsconfig", "lfs.url", url.format(at=server.at))
+        git(folder, "add", ".")
+        git(folder, "commit", "-qm", "lfs")
+    sent = Credential("CODE_HOST_HERE", token="canary-token", origin=server.at)
+    pulling = lfs.Pulling(0, lambda place: sent)
+    pulling.of(addresses.check_git(source.format(at=server.at)), folder)
+    assert any(authorization for _, _, authorization in server.asked) == is_lent
+    assert server.asked
+
+
+@pytest.mark.parametrize("mark", ["?x=", "#"])
+def test_an_endpoint_with_a_query_is_not_asked(places, tmp_path, server, mark):
+    folder = repository(tmp_path / "clone", {"a.bin": server.keep(BIG)})
+    git(folder, "config", "-f", ".lfsconfig", "lfs.url", f"{server.at}/team/shop{mark}/team/shop.git/info/lfs")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "lfs")
+    pulling = lfs.Pulling(0, lambda place: NONE)
+    pulling.of(addresses.check_git(f"{server.at}/team/shop"), folder)
+    assert [row["reason"] for row in pulling.told["left"]] == ["The address of its git-lfs API can't contain ? or #."]
+    assert server.asked == []
+
+
 def test_a_cancellation_ends_it(places, tmp_path, server):
     cancel = threading.Event()
     source = repository(places / "shop", {"a.bin": server.keep(BIG)}, server.at)

@@ -94,6 +94,14 @@ def _parts(address: str) -> tuple[str, str, str, int, str]:
     return scheme, user, url["host"].removeprefix("[").removesuffix("]"), int(port), url["path"]
 
 
+def owner(path: str) -> str | None:
+    """Return the first part of a repository's path, "" if it has no other; None if hosts could read it differently."""
+    parts = path.strip("/").split("/")
+    if any(part in ("", ".", "..") for part in parts) or any(mark in path for mark in "%?#;"):
+        return None
+    return parts[0] if len(parts) > 1 else ""
+
+
 def _host(text: str) -> str:
     """Return the host in canonical form: an IDNA 2008 A-label or an IP address; Problem 422 if it is invalid."""
     with suppress(ValueError):

@@ -20,14 +20,16 @@ from pathlib import Path
 
 from dashboard.problems import Problem
 from workspaces.provisioning.git import credentials, fetching, lfs_filter, running
-from workspaces.provisioning.git.addresses import Git
+from workspaces.provisioning.git.addresses import Git, owner
 from workspaces.provisioning.git.credentials import NONE, Credential
 from workspaces.provisioning.git.running import CloneFailed
 
 BATCH = 100  # objects of one request
 ANSWER_BYTES = 4 << 20
 MOST_NAMED = 50
+API = "/info/lfs"
 TYPE = "application/vnd.git-lfs+json"
+NOT_LENT = Credential(withheld="None is sent to the address in .lfsconfig: it is not of the source's own owner.")
 CLEAN = [sys.executable, "-I", "-S", lfs_filter.__file__, "clean", "--only-look"]
 
 
@@ -141,8 +143,11 @@ class Pulling:
         if source.scheme == "file" and not url:
             return lambda content: _local(Path(source.address), content)
         endpoint = fetching.checked(url or _endpoint(source))
+        if "?" in endpoint.path or "#" in endpoint.path:
+            raise CloneFailed("The address of its git-lfs API can't contain ? or #.")
         fetching.refuse_downgrade(source, endpoint)
-        credential = self.credential_of(endpoint) if lent and endpoint.host == source.host else NONE
+        is_lent = lent and (_is_of(source, endpoint) if url else endpoint.host == source.host)
+        credential = self.credential_of(endpoint) if is_lent else NOT_LENT if lent and url else NONE
         own = {"Authorization": credentials.basic(credential.token)} if credential.token else {}
         told: dict[str, dict] = {}
         for at in range(0, len(wanted), BATCH):
@@ -242,7 +247,20 @@ def _endpoint(source: Git) -> str:
         where = f"[{source.host}]" if ":" in source.host else source.host
         base = f"https://{where}/{source.path.lstrip('/')}"
     base = base.rstrip("/")
-    return f"{base}{'' if base.endswith('.git') else '.git'}/info/lfs"
+    return f"{base}{'' if base.endswith('.git') else '.git'}{API}"
+
+
+def _is_of(source: Git, endpoint: Git) -> bool:
+    """Return whether an endpoint that a repository names is for one of its owner, at the source's host."""
+    if endpoint.host != source.host or not (source.scheme == "ssh" or fetching.is_same_origin(source, endpoint)):
+        return False
+    path = endpoint.path.removesuffix("/")
+    repository = path.removesuffix(API)
+    kept = owner(repository)
+    if path == repository or "//" in path or kept is None:
+        return False
+    one, other = (each.strip("/").removesuffix(".git") for each in (repository, source.path))
+    return kept == owner(source.path) and bool(kept or one == other)
 
 
 def _batch(endpoint: Git, wanted: list[Content], own: dict[str, str], credential: Credential) -> dict[str, dict]:

@@ -188,15 +188,11 @@ def absolute(parent: str, url: str) -> str:
 
 
 def _kept_by(source: Git) -> tuple[str, str, int, str] | None:
-    """Return `_owner`, or for a host that has no owners, but repositories alone, (scheme, host, port, "")."""
-    name = source.path.strip("/")
-    is_alone = "/" not in name and "%" not in name and name not in ("", ".", "..")
-    return (source.scheme, source.host, source.port, "") if is_alone else _owner(source)
+    """Return (scheme, host, port, owner), owner "" for a repository alone; None if the path does not tell."""
+    name = addresses.owner(source.path)
+    return None if name is None else (source.scheme, source.host, source.port, name)
 
 
 def _owner(source: Git) -> tuple[str, str, int, str] | None:
-    """Return (scheme, host, port, owner): the owner is the first part of the path. None if the path does not tell."""
-    parts = source.path.strip("/").split("/")
-    if len(parts) < 2 or "%" in source.path or any(part in ("", ".", "..") for part in parts):
-        return None
-    return source.scheme, source.host, source.port, parts[0]
+    """Return `_kept_by`, None for a host that has no owners."""
+    return _kept_by(source) if addresses.owner(source.path) else None
