@@ -319,3 +319,38 @@ def test_a_revision_brings_the_content_of_its_files(desk, product):
     said = manager.run(key, "sha256sum < a.bin; sha256sum < same.bin; git status --porcelain; cat gone.bin")
     assert said.decode().splitlines()[:2] == [f"{hashlib.sha256(each).hexdigest()}  -" for each in (new, OTHER)]
     assert said.decode().endswith(f"-\n{pointer(b'g' * 4000)}")
+
+
+def test_contents_are_there_after_going_back_and_for_commits_that_were_brought_beside(desk, product):
+    folder = Path(tempfile.mkdtemp(prefix="lfs-", dir=product.sources))
+    source = repository(folder / "shop", {"a.bin": pointer(BIG)})
+    keep(source, BIG)
+    manager = Desk(product, product.person_token("manager-of-lfs-again", "admin"))
+    manager.post("/environments", {"name": "lfs-again", "driver": "sandbox", "lfs": "pulled"})
+    key = manager.create(environment="lfs-again", source={"git": str(source)})["key"]
+    new = b"n" * 5000
+    keep(source, new)
+    (source / "a.bin").write_text(pointer(new))
+    git(source, "commit", "-qam", "second")
+    wish = {"git": str(source)}
+
+    def seen():
+        return manager.run(key, "sha256sum < a.bin | cut -c1-64; git status --porcelain").decode().strip()
+
+    manager.post(f"/workspaces/{key}/revisions", wish | {"how": "beside"}, expect=None)
+    manager.settled(key)
+    first = manager.get(f"/workspaces/{key}").json["source"]
+    assert first["sha"] != git(source, "rev-parse", "HEAD").strip()
+    assert seen() == hashlib.sha256(BIG).hexdigest()
+    number = manager.post(f"/workspaces/{key}/snapshots").json["number"]
+    manager.run(key, "git merge -q origin/main")
+    assert seen() == hashlib.sha256(new).hexdigest()
+    manager.run(key, "git reset -q --hard HEAD~; rm -r .git/lfs")
+    manager.post(f"/workspaces/{key}/revisions", wish, expect=None)
+    manager.settled(key)
+    assert seen() == hashlib.sha256(new).hexdigest()
+    manager.post(f"/workspaces/{key}/snapshots/{number}/restore", expect=None)
+    manager.settled(key)
+    manager.post(f"/workspaces/{key}/revisions", wish, expect=None)
+    manager.settled(key)
+    assert seen() == hashlib.sha256(new).hexdigest()

@@ -3,6 +3,7 @@
 The program of the step runs here as it does in its sandbox, on plain folders.
 """
 
+import hashlib
 import os
 import random
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from workspaces.provisioning.git import lfs_filter
 from workspaces.runner.git import merge_step
 
 CASES = int(os.environ.get("HANDRAIL_TEST_MERGES", "40"))
@@ -82,6 +84,8 @@ class Sides:
         self.git(self.mirror, "update-ref", merge_step.COMING, sha)
         came = self.step("fetch", ref=ref, sha=sha, how=how, **what)
         if "error" in came:
+            return came, came
+        if how == "beside":
             return came, came
         return came, self.step(how, **{name: came[name] for name in ("coming", "ref", "since")})
 
@@ -185,3 +189,16 @@ def test_a_revision_leaves_what_git_pull_leaves(sides, seed):
         assert {row["path"].partition("~")[0] for row in came["conflicts"]} == {
             path.partition("~")[0] for path in unmerged
         }
+
+
+def test_contents_of_git_lfs_that_came_are_kept_by_the_fetch(sides):
+    sides.begin({"a.txt": "a\n"})
+    sides.fork()
+    content = b"big" * 1000
+    oid = hashlib.sha256(content).hexdigest()
+    coming = Path(lfs_filter.place_of(str(sides.mirror), oid))
+    coming.parent.mkdir(parents=True)
+    coming.write_bytes(content)
+    came, _ = sides.take("beside", lfs=Path(lfs_filter.__file__).read_text(), source=str(sides.mirror))
+    assert "error" not in came
+    assert Path(lfs_filter.place_of(str(sides.taken / ".git"), oid)).read_bytes() == content

@@ -42,6 +42,9 @@ class Content:
     paths: tuple[str, ...]
 
 
+Missing = Callable[[list[Content]], list[Content]]
+
+
 class Pulling:
     """Pulls the files of a source and of its submodules, at most `limit` bytes on disk together (0: no limit).
 
@@ -76,10 +79,13 @@ class Pulling:
             for at in range(0, len(written), BATCH):
                 git(*add, *written[at : at + BATCH], check=False)
 
-    def into(self, source: Git, mirror: Path, base: str, coming: str) -> None:
-        """Keep the content of files that are other in the commit `coming` than in `base`, in a bare repository."""
+    def into(self, source: Git, mirror: Path, base: str, coming: str, missing: Missing) -> None:
+        """Keep the content of files that are other in the commit `coming` than in `base`, in a bare repository.
+
+        `missing`: returns those of some contents that are not there yet; without a known `base` all of the commit is.
+        """
         with running.git_in(mirror, self.cancel) as git:
-            wanted = _wanted_since(git, base, coming)
+            wanted = missing(_wanted_since(git, base, coming))
             for content in self._kept(git, source, mirror, wanted, "", at=coming):
                 self.told["files"] += len(content.paths)
                 self.told["bytes"] += content.size * len(content.paths)

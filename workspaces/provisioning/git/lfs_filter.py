@@ -2,8 +2,9 @@
 
 clean: content in, its pointer out; the content is kept in .git/lfs/objects, where git-lfs looks for it too.
 smudge: a pointer in; the content out if it is kept there, else the pointer. With `--from FOLDER`, what that repository
-keeps is kept here first. With `--only-look`, clean keeps nothing. Standard library only, Python 3.9; it runs inside of
-workspaces.
+keeps is kept here first. With `--only-look`, clean keeps nothing.
+bring FOLDER: all that the repository keeps there is kept here.
+Standard library only, Python 3.9; it runs inside of workspaces.
 """
 
 import os
@@ -96,6 +97,15 @@ def take(other, place, size):
         os.replace(f"{place}.{os.getpid()}", place)
 
 
+def bring(other):
+    here = git_folder()
+    for folder, _, names in os.walk(os.path.join(other, "lfs", "objects")):
+        for oid in names:
+            size = os.path.getsize(os.path.join(folder, oid))
+            if not has(place_of(here, oid), size):
+                take(os.path.join(folder, oid), place_of(here, oid), size)
+
+
 def copy(source, target):
     while piece := source.read(PIECE):
         target.write(piece)
@@ -107,8 +117,10 @@ def main(arguments):
         clean(source, target, keep="--only-look" not in arguments)
     elif arguments[:1] == ["smudge"]:
         smudge(source, target, arguments[2] if arguments[1:2] == ["--from"] else "")
+    elif arguments[:1] == ["bring"]:
+        bring(arguments[1])
     else:
-        sys.exit("usage: lfs_filter.py clean [--only-look] | smudge [--from FOLDER]")
+        sys.exit("usage: lfs_filter.py clean [--only-look] | smudge [--from FOLDER] | bring FOLDER")
     target.flush()
 
 

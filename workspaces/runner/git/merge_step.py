@@ -164,8 +164,22 @@ def fetch(git, request):
     ]
     options += ["--prune"] if specs and prune else []
     git("fetch", *options, f"--upload-pack={UPLOAD_PACK}", request.get("source", SOURCE), *specs, COMING)
+    if lfs := request.get("lfs"):
+        bring_contents(git, lfs, request.get("source", SOURCE))
     told = {"head": head, "branch": branch, "coming": coming, "ref": ref, "since": since}
     return told | (rehearsed(git, head, coming) if request["rehearse"] else {"conflicts": [], "changed": []})
+
+
+def bring_contents(git, lfs, source):
+    """Keep the contents of git-lfs's files that came, also for a merge that somebody makes later."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", lfs, "bring", source],
+        cwd=git.folder, env=git.env, stdin=subprocess.DEVNULL, capture_output=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise Failed(
+            f"The contents of files of git-lfs could not be kept: {gist(done.stderr.decode(errors='replace'))}"
+        )
 
 
 def chosen(git, request, branch):

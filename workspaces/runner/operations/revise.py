@@ -48,12 +48,11 @@ class Revise(RestoreSnapshot):
     async def perform(self, job):
         workspace = await job.refresh()
         source = job.args["source"]
-        if not job.args["replace"] and await job.thread(
-            revise_git.is_for, workspace, source, await job.readable_tree()
-        ):
+        tree = await job.readable_tree()
+        if not job.args["replace"] and await job.thread(revise_git.is_for, workspace, source, tree):
             try:
                 await job.progress(step="files")
-                job.fetched = await job.thread(revise_git.fetch, workspace, source, job.cancel)
+                job.fetched = await job.thread(revise_git.fetch, workspace, source, tree, job.cancel)
                 return await super().perform(job)
             finally:
                 await job.thread(revise_git.clean_up, workspace)

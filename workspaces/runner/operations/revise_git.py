@@ -4,28 +4,34 @@ The source is fetched beside the workspace first, with Handrail's own git; git/m
 Whatever goes wrong, the safety snapshot is restored: the files are as before the revision, or as git leaves them.
 """
 
+import os
+import re
 import shutil
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from dashboard.failpoints import failpoint
 from workspaces import history, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.guarded import needs_a_person
+from workspaces.manifests.git_state import git_of
 from workspaces.models import ReasonCode
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.provisioning import source_history
-from workspaces.provisioning.git import addresses, lfs, mirroring
+from workspaces.provisioning.git import addresses, cloning, lfs, lfs_filter, mirroring, names
+from workspaces.provisioning.git.running import git_in
 from workspaces.runner import snapshots, source_files
 from workspaces.runner.git.merge import BESIDE, MERGE, CannotMerge, Conflict, Fetched, Merging
 from workspaces.runner.operations.snapshot import snapshot_made_since
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
-from workspaces.store import Cancelled, LocalTree
+from workspaces.store import Cancelled, LocalTree, StoreError
 from workspaces.store.diff import MODE, reviewed
 from workspaces.team_credentials import credential_of
 
 CONFLICTS_NAMED = 1000
+COMMIT = re.compile(r"[0-9a-f]{40,64}")
 PERSONS = "It would change secret or protected files. A person has to take this revision."
 
 
@@ -41,7 +47,7 @@ def is_for(workspace, source: dict, tree) -> bool:
     return True
 
 
-def fetch(workspace, source: dict, cancel) -> dict:
+def fetch(workspace, source: dict, tree, cancel) -> dict:
     """Clone the source beside the workspace; return the source with its commit and what `take` needs."""
     folder = _mirror_of(workspace)
     shutil.rmtree(folder, ignore_errors=True)
@@ -49,13 +55,42 @@ def fetch(workspace, source: dict, cancel) -> dict:
     found = addresses.check_git(source["git"], source.get("ref", ""))
     credential = credential_of(workspace.team, found)
     coming = mirroring.mirror(found, folder, credential=credential, cancel=cancel)
+    own = addresses.check_git(workspace.remote).address == found.address
     if pulling := source_files.pulling_for(workspace, cancel):
-        pulling.into(found, folder, workspace.source.get("sha", ""), coming.sha)
+        head, wanted = _ends(tree, folder, coming.sha, is_asked=bool(found.ref) or not own, cancel=cancel)
+        pulling.into(found, folder, head, wanted, partial(_missing, tree))
         mirroring.make_readable(folder)
         if pulling.has_files:
             source = source | {"lfs": lfs.together(workspace.source.get("lfs"), pulling.told)}
-    own = addresses.check_git(workspace.remote).address == found.address
     return {"source": source, "coming": coming, "remote": found.address, "is_origin": own}
+
+
+def _ends(tree, mirror: Path, coming: str, *, is_asked: bool, cancel) -> tuple[str, str]:
+    """Return the commits of the tree and of the mirror between which a merge makes files others, "" if not known.
+
+    The second one is chosen as git/merge_step.py does, by what the repository says of its current branch.
+    """
+    with tree.files() as files:
+        here, upstream = git_of(files)
+    head, name = (here or {}).get("sha") or "", (upstream or {}).get("name", "")
+    head = head if COMMIT.fullmatch(head) else ""  # it may have been written to be an option of git's
+    if is_asked or not name.startswith("origin/"):
+        return head, coming
+    with git_in(mirror, cancel) as git:
+        ref = f"{names.HEADS}{name.removeprefix('origin/')}"
+        return head, git(*cloning.VERIFY, f"{ref}^{{commit}}", check=False) or coming
+
+
+def _missing(tree, contents: list[lfs.Content]) -> list[lfs.Content]:
+    """Return the contents of git-lfs's files that the tree does not keep, whatever the source says of it."""
+
+    def is_kept(content: lfs.Content) -> bool:
+        with suppress(OSError, StoreError):
+            return files.stat(os.fsencode(lfs_filter.place_of(".git", content.oid))).st_size == content.size
+        return False
+
+    with tree.files() as files:
+        return [content for content in contents if not is_kept(content)]
 
 
 def clean_up(workspace) -> None:
