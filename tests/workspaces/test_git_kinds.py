@@ -127,3 +127,64 @@ def test_a_partial_clone_that_has_all_objects_is_cloned(sources, tmp_path):
     full = repository(tmp_path / "full")
     git(sources, "clone", "-q", "--filter=blob:limit=1m", full.as_uri(), "partial")
     assert_is_whole(*cloned(tmp_path, sources / "partial"), full)
+
+
+def borrowing(folder, lender, *, line=""):
+    """A repository whose objects are those of another one."""
+    git(folder.parent, "clone", "-q", "--bare", "--shared", lender, folder)
+    if line:
+        (folder / "objects" / "info" / "alternates").write_text(line)
+    return folder
+
+
+@pytest.mark.parametrize("how", ["named", "relative", "nested", "linked objects", "linked pack", "linked object"])
+def test_objects_outside_of_the_allowed_folders_are_not_reached(how, sources, tmp_path):
+    outside = repository(tmp_path / "private")
+    objects = outside / ".git" / "objects"
+    if how == "nested":
+        near = borrowing(sources / "near", outside)
+        inside = borrowing(sources / "inside", near, line=f"# near\n{near}/objects\n")
+    elif how.startswith("linked"):
+        inside = borrowing(sources / "inside", outside, line="\n")
+        git(outside, "repack", "-adq")
+        if how == "linked object":
+            [pack] = [file for file in (objects / "pack").iterdir() if file.suffix == ".pack"]
+            for file in (pack, pack.with_suffix(".idx")):
+                (inside / "objects" / "pack" / file.name).symlink_to(file)
+        else:
+            name = "pack" if how == "linked pack" else "."
+            place = inside / "objects" / name
+            shutil.rmtree(place)
+            place.symlink_to(objects / name)
+    else:
+        line = "../../../private/.git/objects" if how == "relative" else str(objects)
+        inside = borrowing(sources / "inside", outside, line=f"{line}\n")
+    with pytest.raises(
+        Problem, match=r"objects elsewhere .* are cloned from the folders in HANDRAIL_LOCAL_SOURCES only"
+    ):
+        cloned(tmp_path, inside)
+    assert list((tmp_path / "clone").iterdir()) == []
+
+
+def test_a_repository_that_borrows_from_allowed_folders_is_cloned(sources, tmp_path):
+    lender = repository(sources / "lender")
+    near = borrowing(sources / "near", lender)
+    gone = f"{tmp_path}/gone/objects"
+    inside = borrowing(sources / "inside", near, line=f"{gone}\n../../near/objects\n../objects\n")
+    assert_is_whole(*cloned(tmp_path, inside), lender)
+
+
+@pytest.mark.parametrize("line", ['"/a\\tb"\n', "#\n" * 40_000])
+def test_places_of_objects_that_are_not_read_are_refused(line, sources, tmp_path):
+    inside = borrowing(sources / "inside", repository(sources / "lender"), line=line)
+    with pytest.raises(CloneFailed, match="in a way that is not read here"):
+        cloned(tmp_path, inside)
+
+
+def test_a_repository_beside_the_named_folder_is_not_taken_for_it(sources, tmp_path):
+    """git tries /x.git where /x is no repository."""
+    outside = repository(tmp_path / "private")
+    (sources / "inside").mkdir()
+    (sources / "inside.git").symlink_to(outside)
+    with pytest.raises(CloneFailed, match="not a git repository"):
+        cloned(tmp_path, sources / "inside")

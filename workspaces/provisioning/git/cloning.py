@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from workspaces.provisioning.git import addresses, names
+from workspaces.provisioning.git import addresses, alternates, names
 from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.git.credentials import NONE, Credential
 from workspaces.provisioning.git.explained import explains, is_served, not_a_repository
@@ -66,14 +66,15 @@ def fetch(git: Callable[..., str], source: Git, env: dict[str, str], *options: s
 def _look_at_folder(git: Callable[..., str], folder: str) -> bool:
     """Return whether the repository in a folder of this host is a partial clone.
 
-    Problem 422 if its objects are outside of the allowed folders, as those of a linked worktree can be.
+    Problem 422 if it or its objects are outside of the allowed folders, as those of a linked worktree can be.
     """
     env = LOCAL | {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent)}
-    found = git("-C", folder, "rev-parse", "--git-dir", "--git-common-dir", env=env, check=False)
+    found = git("-C", folder, "rev-parse", "--git-dir", "--git-common-dir", env=env)
     for place in found.splitlines():
-        addresses.allowed_folder(os.path.join(folder, place), "Repositories of linked worktrees are cloned")
+        inside = addresses.allowed_folder(os.path.join(folder, place), "Repositories of linked worktrees are cloned")
+    alternates.check_objects(inside)
     config = ("config", "--local", "--get-regexp", r"^remote\..*\.promisor$")
-    return bool(found and git("-C", folder, *config, env=env, check=False))
+    return bool(git("-C", folder, *config, env=env, check=False))
 
 
 def _branch(git: Callable[..., str], ref: str) -> str:
