@@ -213,6 +213,65 @@ def test_a_shallow_workspace_is_pushed_where_the_rest_of_its_history_is(push, wo
     assert (failed.code, "only a part of the history" in str(failed)) == ("refused", True)
 
 
+WHO = "T <t@x> 1100000000 +0000"
+ODD = {
+    "a time zone": ("T <t@x> 1100000000 +051800", WHO),
+    "no space before the time": ("T <t@x>1100000000 +0000", WHO),
+    "a time of long ago": (WHO, "T <t@x> 01100000000 +0000"),
+    "no time": ("T <t@x> then +0000", WHO),
+    "no name": ("<t@x> 1100000000 +0000", WHO),
+    "no address": ("T 1100000000 +0000", WHO),
+    "an odd address": (WHO, "T <t <x> 1100000000 +0000"),
+    "no space before the address": ("T<t@x> 1100000000 +0000", WHO),
+}
+
+
+def literally(work, kind: str, data: bytes) -> str:
+    asked = ["git", "hash-object", "--literally", "-w", "-t", kind, "--stdin"]
+    return subprocess.run(asked, cwd=work, input=data, capture_output=True, check=True).stdout.decode().strip()
+
+
+def committed(work, tree: str, author=WHO, committer=WHO) -> str:
+    parent = git(work, "rev-parse", "HEAD")
+    text = f"tree {tree}\nparent {parent}\nauthor {author}\ncommitter {committer}\n\nodd\n"
+    sha = literally(work, "commit", text.encode())
+    git(work, "update-ref", "HEAD", sha)
+    return sha
+
+
+def fetched(tmp_path, work) -> str:
+    """Fetch HEAD as a push unpacks it, but over the protocol: older gits check no bundle. Return its complaint."""
+    git(tmp_path, "init", "-q", "--bare", "fetched")
+    what = ("fetch", "-q", f"file://{work}", "HEAD")
+    done = subprocess.run(["git", *pushing.CHECKED, *what], cwd=tmp_path / "fetched", capture_output=True, text=True)
+    assert bool(done.returncode) == bool(done.stderr)
+    return done.stderr
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_an_old_history_with_odd_commits_is_pushed(push, work, up, tmp_path, what):
+    sha = committed(work, git(work, "rev-parse", "HEAD^{tree}"), *ODD[what])
+    assert push("trunk").sha == sha
+    assert git(up, "rev-parse", "trunk") == sha
+    assert fetched(tmp_path, work) == ""
+
+
+@pytest.mark.parametrize("mode", [b"0100644", b"0040000", b"100664"])
+def test_modes_as_old_programs_wrote_them_are_pushed(push, work, up, tmp_path, mode):
+    name = "HEAD^{tree}" if mode == b"0040000" else "HEAD:file"
+    sha = committed(work, literally(work, "tree", mode + b" x\0" + bytes.fromhex(git(work, "rev-parse", name))))
+    assert push("trunk").sha == sha
+    assert fetched(tmp_path, work) == ""
+
+
+@pytest.mark.parametrize("name", [b".git", b"..", b".GIT", b"a/b", b"git~1"])
+def test_a_tree_with_a_harmful_name_is_refused_where_git_checks_objects(work, tmp_path, name):
+    blob = bytes.fromhex(git(work, "rev-parse", "HEAD:file"))
+    committed(work, literally(work, "tree", b"100644 " + name + b"\0" + blob))
+    said = fetched(tmp_path, work)
+    assert "fsck error" in said or "hasDot" in said or "fullPathname" in said
+
+
 # Over HTTP ------------------------------------------------------------------------------------------------------------
 
 

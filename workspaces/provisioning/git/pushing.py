@@ -17,6 +17,11 @@ from workspaces.provisioning.git.running import CloneFailed, contacted, environm
 MAX_MISSING = 50  # commits that are listed
 NAMED = 3  # of them, in the message
 MAX_FETCHED = 50  # branches
+# Oddities of old commits, which hosts take: how a tree writes modes, and who made a commit when.
+ODD = "badFilemode zeroPaddedFilemode badTimezone badDate badDateOverflow zeroPaddedDate missingSpaceBeforeDate badName"
+ODD += " badEmail missingEmail missingNameBeforeEmail missingSpaceBeforeEmail"
+IGNORED = [option for name in ODD.split() for option in ("-c", f"fetch.fsck.{name}=ignore")]
+CHECKED = ("-c", "fetch.fsckObjects=true", *IGNORED)
 FETCH = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
 TRIES = 3  # pushes, while others push commits that HEAD has
 LOOKS = 5  # further ones, after a connection ended while the host may still be taking the push
@@ -65,7 +70,7 @@ class Push:
     def unpack(self) -> None:
         """Unpack the bundle into a repository beside it."""
         self._create(_object_format(self.bundle))
-        fetch = ("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "../bundle", "HEAD:refs/heads/pushed")
+        fetch = (*CHECKED, "fetch", "--quiet", "../bundle", "HEAD:refs/heads/pushed")
         with git_in(self.repository) as git:
             try:
                 git(*fetch)
