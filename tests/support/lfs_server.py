@@ -13,6 +13,7 @@ TYPE = "application/vnd.git-lfs+json"
 class LfsServer(ThreadingHTTPServer):
     """`kept`: {oid: content}; `asked`: (method, path, Authorization) of each request; `password`: asked of everybody.
 
+    `more` is said of each object in batch answers, and `others` are objects in them that nobody asked for.
     `action(oid)` returns what the batch answer says of an object that is kept; `answers`: {path: (status, headers)}.
     """
 
@@ -21,6 +22,7 @@ class LfsServer(ThreadingHTTPServer):
     def __init__(self, address="127.0.0.1"):
         super().__init__((address, 0), _Handler)
         self.kept, self.asked, self.answers, self.password = {}, [], {}, ""
+        self.more, self.others = {}, []
         self.at = f"http://{address}:{self.server_port}"
         self.action = lambda oid: {"href": f"{self.at}/objects/{oid}"}
 
@@ -68,6 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
             kept = each["oid"] in self.server.kept
             said = {"actions": {"download": self.server.action(each["oid"])}} if kept else None
             objects.append(each | (said or {"error": {"code": 404, "message": "Object does not exist"}}))
+        objects = [each | self.server.more for each in objects] + self.server.others
         body = json.dumps({"transfer": "basic", "objects": objects}).encode()
         self._answer(200, {"Content-Type": TYPE}, body)
 

@@ -16,7 +16,7 @@ import pytest
 from tests.support.desk import Desk
 from tests.support.lfs_server import lfs_server
 from workspaces.manifests.git_state import dirty_of
-from workspaces.provisioning.git import addresses, lfs, lfs_filter, submodules
+from workspaces.provisioning.git import addresses, lfs, lfs_filter, running, submodules
 from workspaces.provisioning.git.credentials import NONE, Credential
 from workspaces.store import Cancelled, LocalTree
 
@@ -267,6 +267,53 @@ def test_an_endpoint_with_a_query_is_not_asked(places, tmp_path, server, mark):
     pulling = lfs.Pulling(0, lambda place: NONE)
     pulling.of(addresses.check_git(f"{server.at}/team/shop"), folder)
     assert [row["reason"] for row in pulling.told["left"]] == ["The address of its git-lfs API can't contain ? or #."]
+    assert server.asked == []
+
+
+def test_each_batch_is_downloaded_before_the_next_is_asked_for(places, tmp_path, server, monkeypatch):
+    monkeypatch.setattr(lfs, "BATCH", 1)
+    told, batch = [], lfs._batch
+    monkeypatch.setattr(lfs, "_batch", lambda *args: told.append(batch(*args)) or told[-1])
+    ours = {"href": f"{server.at}/objects/{hashlib.sha256(BIG).hexdigest()}"}
+    server.others = [{"oid": "other", "actions": {"download": ours}}]
+    files = {"a.bin": server.keep(BIG), "b.bin": server.keep(OTHER)}
+    server.more = {"x": "y" * 1000}
+    pulled(tmp_path, repository(places / "shop", files, server.at))
+    assert [method for method, *_ in server.asked] == ["POST", "GET", "POST", "GET"]
+    oids = [hashlib.sha256(each).hexdigest() for each in (BIG, OTHER)]
+    assert [list(each) for each in told] == [[oid] for oid in oids]
+    assert told[0][oids[0]] == {"actions": {"download": ours}}
+
+
+def test_only_files_that_can_be_pointers_are_read_from_a_revision(places, tmp_path, server):
+    source = repository(places / "shop", {"plain.txt": "text\n"})
+    base = git(source, "rev-parse", "HEAD").strip()
+    long = f"{lfs_filter.FIRST_LINE}\n{'x' * lfs_filter.POINTER_BYTES}"
+    (source / "long.bin").write_text(long)
+    (source / "a.bin").write_text(pointer(BIG))
+    (source / "link.bin").symlink_to(pointer(OTHER)[:100])
+    git(source, "add", ".")
+    git(source, "commit", "-qm", "second")
+    read = []
+
+    def spying(*args, **how):
+        read.extend(args[2:] if args[0] == "cat-file" else [])
+        return run(*args, **how)
+
+    with running.git_in(source) as run:
+        found = lfs._wanted_since(spying, base, "HEAD")
+    assert [content.paths for content in found] == [("a.bin",)]
+    assert read == ["HEAD:a.bin"]
+
+
+def test_a_long_lfsconfig_is_not_read(places, tmp_path, server):
+    folder = repository(tmp_path / "clone", {"a.bin": server.keep(BIG)}, server.at)
+    with open(folder / ".lfsconfig", "a") as file:
+        file.write("# more\n" * 10_000)
+    git(folder, "commit", "-qam", "long")
+    pulling = lfs.Pulling(0, lambda place: NONE)
+    pulling.of(addresses.check_git(f"{server.at}/team/shop"), folder)
+    assert [row["reason"] for row in pulling.told["left"]] == ["Its .lfsconfig has more than 65,536 bytes."]
     assert server.asked == []
 
 

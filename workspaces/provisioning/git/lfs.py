@@ -26,6 +26,7 @@ from workspaces.provisioning.git.running import CloneFailed
 
 BATCH = 100  # objects of one request
 ANSWER_BYTES = 4 << 20
+CONFIG_BYTES = 64 << 10
 MOST_NAMED = 50
 API = "/info/lfs"
 TYPE = "application/vnd.git-lfs+json"
@@ -95,25 +96,30 @@ class Pulling:
         if not wanted:
             return []
         try:
-            url = git("config", "--blob", f"{at}:.lfsconfig", "lfs.url", check=False)
-            find = self._finder(source, url, wanted, lent)
+            ask = self._asker(source, _url(git, at), lent)
         except (CloneFailed, Problem) as error:
-            for content in wanted:
-                self._leave(content, prefix, str(error))
+            self._leave(wanted, prefix, error)
             return []
         kept = []
-        for content in wanted:
+        for start in range(0, len(wanted), BATCH):
+            part = wanted[start : start + BATCH]
             try:
-                self._keep(content, git_folder, find)
-                kept.append(content)
+                find = ask(part)
             except (CloneFailed, Problem) as error:
-                self._leave(content, prefix, str(error))
+                self._leave(wanted[start:], prefix, error)
+                break
+            for content in part:
+                try:
+                    self._keep(content, git_folder, find)
+                    kept.append(content)
+                except (CloneFailed, Problem) as error:
+                    self._leave([content], prefix, error)
         return kept
 
-    def _leave(self, content: Content, prefix: str, reason: str) -> None:
-        for path in content.paths:
+    def _leave(self, contents: list[Content], prefix: str, error: Exception) -> None:
+        for path in (path for content in contents for path in content.paths):
             if len(self.told["left"]) < MOST_NAMED:
-                self.told["left"].append({"path": prefix + path, "reason": reason[:500]})
+                self.told["left"].append({"path": prefix + path, "reason": str(error)[:500]})
             else:
                 self.told["more"] += 1
 
@@ -144,10 +150,10 @@ class Pulling:
             self.told["files"] += 1
             self.told["bytes"] += content.size
 
-    def _finder(self, source: Git, url: str, wanted: list[Content], lent: bool):
-        """Return the function that opens a Content: of a local repository, or of an endpoint that was asked for all."""
+    def _asker(self, source: Git, url: str, lent: bool):
+        """Return the function that asks for a batch of contents and returns the one that opens each of them."""
         if source.scheme == "file" and not url:
-            return lambda content: _local(Path(source.address), content)
+            return lambda wanted: lambda content: _local(Path(source.address), content)
         endpoint = fetching.checked(url or _endpoint(source))
         if "?" in endpoint.path or "#" in endpoint.path:
             raise CloneFailed("The address of its git-lfs API can't contain ? or #.")
@@ -155,9 +161,10 @@ class Pulling:
         is_lent = lent and (_is_of(source, endpoint) if url else endpoint.host == source.host)
         credential = self.credential_of(endpoint) if is_lent else NOT_LENT if lent and url else NONE
         own = {"Authorization": credentials.basic(credential.token)} if credential.token else {}
-        told: dict[str, dict] = {}
-        for at in range(0, len(wanted), BATCH):
-            told |= _batch(endpoint, wanted[at : at + BATCH], own, credential)
+        return lambda wanted: self._finder(endpoint, own, _batch(endpoint, wanted, own, credential))
+
+    def _finder(self, endpoint: Git, own: dict[str, str], told: dict[str, dict]):
+        """Return the function that opens a Content of which the endpoint told."""
 
         @contextmanager
         def find(content: Content) -> Iterator[Iterator[bytes]]:
@@ -184,7 +191,8 @@ def _wanted_since(git, base: str, coming: str) -> list[Content]:
     if not git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}", check=False):
         base = git("hash-object", "-t", "tree", "--stdin")
     asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=AMT", base, coming)
-    changed = [path for path in git(*asked, check=False).split("\0") if path]
+    small = _small_files(git, coming)
+    changed = [path for path in git(*asked, check=False).split("\0") if path in small]
     found: dict[tuple[str, int], list[str]] = {}
     search = ("grep", "-l", "-z", "--no-color", "-F", "-e", lfs_filter.FIRST_LINE, coming, "--")
     for at in range(0, len(changed), BATCH):
@@ -194,6 +202,26 @@ def _wanted_since(git, base: str, coming: str) -> list[Content]:
                 contents = found.setdefault((told["oid"].decode(), int(told["size"])), [])
                 contents.append(name.removeprefix(f"{coming}:"))
     return [Content(oid, size, tuple(paths)) for (oid, size), paths in found.items()]
+
+
+def _small_files(git, commit: str) -> set[str]:
+    """Return the paths of regular files that are short enough for a pointer."""
+    found = set()
+    listed = git("ls-tree", "-r", "-l", "-z", "--full-tree", commit, check=False)
+    for entry in filter(None, listed.split("\0")):
+        told, _, path = entry.partition("\t")
+        mode, _, _, size = told.split()
+        if mode.startswith("100") and size.isdecimal() and int(size) <= lfs_filter.POINTER_BYTES:
+            found.add(path)
+    return found
+
+
+def _url(git, commit: str) -> str:
+    """Return the address in .lfsconfig, "" if it has none; CloneFailed for a file that is too long to be read."""
+    name = f"{commit}:.lfsconfig"
+    if int(git("cat-file", "-s", name, check=False) or 0) > CONFIG_BYTES:
+        raise CloneFailed(f"Its .lfsconfig has more than {CONFIG_BYTES:,} bytes.")
+    return git("config", "--blob", name, "lfs.url", check=False)
 
 
 def together(one: dict | None, other: dict) -> dict:
@@ -287,7 +315,13 @@ def _batch(endpoint: Git, wanted: list[Content], own: dict[str, str], credential
         told = json.loads(raw)
         if told.get("transfer", "basic") != "basic":
             raise CloneFailed(f"{endpoint.host} has no transfer of git-lfs that Handrail speaks (basic).")
-        return {each["oid"]: each for each in told["objects"]}
+        asked, kept = {content.oid for content in wanted}, ("error", "authenticated")
+        return {
+            each["oid"]: {name: each[name] for name in kept if name in each}
+            | {"actions": {"download": (each.get("actions") or {}).get("download")}}
+            for each in told["objects"]
+            if each["oid"] in asked
+        }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CloneFailed(f"The answer of {endpoint.host} is none of git-lfs.") from None
 
