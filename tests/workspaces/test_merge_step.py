@@ -31,6 +31,7 @@ class Sides:
             "PATH": os.environ["PATH"], "HOME": str(folder / "home"), "LC_ALL": "C.UTF-8",
             "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": ":",
         }  # fmt: skip
+        self.home = folder / "home"  # as the steps see it
         (folder / "home").mkdir()
         (folder / "home/.gitconfig").write_text(
             "[user]\n\tname = A\n\temail = a@example.org\n[init]\n\tdefaultBranch = trunk\n"
@@ -71,7 +72,7 @@ class Sides:
         request = {
             "do": do, "root": str(self.taken), "source": str(self.mirror), "seconds": 60, "origin": True,
             "remote": str(self.up), "identity": ["A", "a@example.org"], "scratch": str(self.folder),
-            "home": str(self.folder / "home"), "how": "merge", "rehearse": True, "asked": False,
+            "home": str(self.home), "how": "merge", "rehearse": True, "asked": False,
         }  # fmt: skip
         try:
             return merge_step.STEPS[do](merge_step.Git(request | what), request | what)
@@ -202,3 +203,212 @@ def test_contents_of_git_lfs_that_came_are_kept_by_the_fetch(sides):
     came, _ = sides.take("beside", lfs=Path(lfs_filter.__file__).read_text(), source=str(sides.mirror))
     assert "error" not in came
     assert Path(lfs_filter.place_of(str(sides.taken / ".git"), oid)).read_bytes() == content
+
+
+# What a repository can set so that git runs a program; each would leave the file `mark`.
+PROGRAMS = """
+[core]
+    editor = {mark}
+    fsmonitor = {mark}
+    hooksPath = {folder}/hooks
+    pager = {mark}
+    gitProxy = {mark}
+    sshCommand = {mark}
+    alternateRefsCommand = {mark}
+    askPass = {mark}
+[sequence]
+    editor = {mark}
+[rebase]
+    instructionFormat = "%s%nexec {mark}"
+[commit]
+    gpgSign = true
+[merge]
+    verifySignatures = true
+    tool = bad
+    guitool = bad
+[mergetool "bad"]
+    cmd = {mark}
+[gpg]
+    program = {mark}
+[gpg "ssh"]
+    program = {mark}
+    defaultKeyCommand = {mark}
+[merge "agent"]
+    driver = {mark}
+[filter "agent"]
+    clean = {mark}
+    smudge = {mark}
+    process = {mark}
+    required = true
+[diff]
+    external = {mark}
+[diff "agent"]
+    textconv = {mark}
+    command = {mark}
+[alias]
+    merge = !{mark}
+    rebase = !{mark}
+    fetch = !{mark}
+[trailer "agent"]
+    command = {mark}
+[remote "origin"]
+    uploadpack = {mark}
+    vcs = bad
+[uploadpack]
+    packObjectsHook = {mark}
+[credential]
+    helper = !{mark}
+[interactive]
+    diffFilter = {mark}
+[fetch]
+    recurseSubmodules = true
+[submodule]
+    recurse = true
+[submodule "sub"]
+    update = !{mark}
+    active = true
+"""
+# What a repository can set so that git works elsewhere, or otherwise than the rehearsal.
+ELSEWHERE = (
+    '[branch "trunk"]\n\tmergeOptions = -Xsubtree=.claude\n',
+    '[branch "trunk"]\n\tmergeOptions = -s ours\n',
+    "[pull]\n\ttwohead = ours\n",
+    "[core]\n\tworktree = {folder}/elsewhere\n",
+    "[core]\n\tbare = true\n",
+    '[url "{folder}/nowhere"]\n\tinsteadOf = {folder}/up\n',
+    "[include]\n\tpath = {folder}/more\n",
+    '[includeIf "gitdir:/"]\n\tpath = {folder}/more\n',
+    "[extensions]\n\tworktreeConfig = true\n",
+    "[remote]\n\tpushDefault = x\n[rebase]\n\tupdateRefs = true\n\trebaseMerges = true\n[commit]\n\ttemplate = /x\n",
+)
+
+
+@pytest.fixture
+def both(sides):
+    """A repository and its clone that both moved on; what runs leaves `mark`."""
+    sides.begin({"a.txt": "a\nb\nc\n", "x.drv": "1\n2\n3\n4\n5\n"})
+    (sides.folder / "elsewhere").mkdir()
+    (sides.folder / "hooks").mkdir()
+    mark = sides.folder / "run"
+    mark.write_text(f"#!/bin/sh\ntouch {sides.folder}/mark\n")
+    mark.chmod(0o755)
+    for name in (
+        "post-merge",
+        "post-checkout",
+        "pre-merge-commit",
+        "commit-msg",
+        "pre-rebase",
+        "reference-transaction",
+    ):
+        shutil.copy(mark, sides.folder / "hooks" / name)
+    for at, old, new in ((sides.up, "5", "five"), (sides.pulled, "1", "one")):
+        sides.write(at, "x.drv", (at / "x.drv").read_text().replace(old, new))
+        sides.write(at, f"{new}.txt", new)
+        sides.commit(at, new)
+    return sides
+
+
+def taken_with(both: Sides, settings: str, how: str, file=".git/config") -> dict:
+    """Return what a revision leaves in a fresh copy with these settings."""
+    shutil.rmtree(both.taken, ignore_errors=True)
+    both.fork()
+    both.home = both.folder / "home of agent"
+    both.home.mkdir(exist_ok=True)
+    (both.home / ".gitconfig").unlink(missing_ok=True)
+    with open(both.taken / file, "a") as config:
+        config.write(settings.format(mark=both.folder / "run", folder=both.folder))
+    done = both.take(how)[1]
+    shutil.copy(both.pulled / ".git/config", both.taken / ".git/config")
+    assert "error" not in done, done
+    assert not (both.folder / "mark").exists()
+    assert not list((both.folder / "elsewhere").iterdir())
+    return both.state(both.taken)
+
+
+@pytest.mark.parametrize("how", ["merge", "rebase"])
+@pytest.mark.parametrize("file", [".git/config", "../home of agent/.gitconfig"])
+def test_no_setting_runs_a_program(both, how, file):
+    plain_one = taken_with(both, "", how)
+    assert taken_with(both, PROGRAMS, how, file) == plain_one
+    assert taken_with(both, '[rebase]\n\tinstructionFormat = "%s%nexec {mark}"\n', how, file) == plain_one
+
+
+def test_no_setting_leads_elsewhere(both):
+    plain_one = taken_with(both, "", "merge")
+    more = PROGRAMS + "[core]\n\tworktree = {folder}/elsewhere\n"
+    (both.folder / "more").write_text(more.format(mark=both.folder / "run", folder=both.folder))
+    shutil.copy(both.folder / "more", both.pulled / ".git/config.worktree")
+    for settings in ELSEWHERE:
+        assert taken_with(both, settings, "merge") == plain_one, settings
+
+
+def test_a_nested_repository_runs_no_program(both):
+    both.git(both.pulled, "init", "-q", "sub")
+    both.git(both.pulled / "sub", "commit", "-q", "--allow-empty", "-m", "nested")
+    both.commit(both.pulled, "nested")
+    (both.pulled / "sub/new").write_text("new")
+    both.git(both.pulled / "sub", "config", "core.fsmonitor", str(both.folder / "run"))
+    for how in ("merge", "rebase"):
+        shutil.rmtree(both.taken, ignore_errors=True)
+        shutil.copytree(both.pulled, both.taken, symlinks=True)
+        assert "error" not in both.take(how)[1]
+        assert not (both.folder / "mark").exists()
+
+
+def test_git_sees_no_other_settings_than_those_that_are_read(both):
+    both.fork()
+    with open(both.taken / ".git/config", "a") as config:
+        config.write('[core]\n\tautocrlf = input\n[branch "a.b\\"c"]\n\tmerge = "x # \\\\ \\n y"\n\tpushRemote = x\n')
+    request = {"root": str(both.taken), "seconds": 60, "identity": ["A", "a@example.org"]}
+    git = merge_step.Git(request | {"scratch": str(both.folder), "home": str(both.folder / "home")})
+    told = dict(row.split("\n", 1) for row in git("config", "--local", "--null", "--list").split("\0") if row)
+    assert told["core.autocrlf"] == "input"
+    assert told['branch.a.b"c.merge'] == "x # \\ \n y"
+    assert {key for key in told if not merge_step.READ_SETTINGS.fullmatch(key)} == {"core.bare"}
+
+
+def test_a_branch_below_the_name_of_one_that_went_is_fetched(both):
+    both.git(both.up, "branch", "foo")
+    both.git(both.pulled, "fetch", "-q")
+    both.git(both.up, "branch", "-D", "foo")
+    both.git(both.up, "branch", "foo/bar")
+    both.fork()
+    assert "error" not in both.take()[1]
+    assert both.git(both.taken, "rev-parse", "origin/foo/bar") == both.git(both.up, "rev-parse", "foo/bar")
+
+
+def test_the_upstream_of_the_branch_is_taken(both):
+    both.git(both.up, "checkout", "-q", "-b", "dev")
+    both.commit(both.up, "dev")
+    both.git(both.up, "checkout", "-q", "trunk")
+    both.git(both.pulled, "config", "branch.trunk.merge", "refs/heads/dev")
+    both.fork()
+    came, done = both.take()
+    assert (came["ref"], came["coming"]) == ("refs/heads/dev", both.git(both.up, "rev-parse", "dev").strip())
+    assert both.git(both.taken, "log", "-1", "--format=%P").split()[1] == came["coming"], done
+
+
+def test_a_shallow_clone_takes_what_comes_and_stays_shallow(both):
+    shutil.rmtree(both.pulled)
+    both.git(both.folder, "clone", "-q", "--depth", "1", f"file://{both.up}", "pulled")
+    both.commit(both.up, "next")
+    both.fork()
+    assert "error" not in both.take()[1]
+    assert both.git(both.taken, "rev-parse", "HEAD") == both.git(both.up, "rev-parse", "HEAD")
+    assert (both.taken / ".git/shallow").read_text() == (both.pulled / ".git/shallow").read_text()
+
+
+def test_the_lines_of_many_conflicts_are_counted_once(monkeypatch):
+    monkeypatch.setattr(merge_step, "RANGES", 3)
+    content = b"a\n<<<<<<< ours\nx\n=======\ny\n>>>>>>> theirs\nb\n" * 4
+    assert merge_step.told_of("p", content)["lines"] == [[2, 6], [9, 13], [16, 20]]
+
+    class Counted(bytes):
+        searched = 0
+
+        def count(self, part, start, end):
+            Counted.searched += end - start
+            return bytes.count(self, part, start, end)
+
+    merge_step.told_of("p", Counted(b"<<<<<<< \n" * 1000))
+    assert Counted.searched <= 9 * 1000

@@ -1,7 +1,8 @@
 """Bring the commits of a source into a workspace's git repository, and merge or rebase onto them, as `git pull` does.
 
 Git runs in a sandbox made for one step, in which the tree can be written, as the workspace's own user and without
-network. What the repository configures to be run there (hooks, filters, merge drivers) is not (git/merge_step.py).
+network. Of the settings of the repository and of the home it reads only some that run no program and lead
+nowhere else; hooks, filters and merge drivers do not run (git/merge_step.py).
 """
 
 import os

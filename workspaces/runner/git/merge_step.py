@@ -10,11 +10,13 @@ Run by `python3 -I -S -c` in the sandbox of runner/git/merge.py, with the reques
 object, {"error": sentence[, "paths"]} on failure; what that leaves is for the caller to undo. Standard library only.
 """
 
+import contextlib
 import json
 import os
 import re
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -26,10 +28,26 @@ MEMORY = 4 << 30
 READ = 16 << 20  # bytes of a file that are searched for conflict markers
 GITS = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git")  # never by a PATH that a workspace can change
 GIT = next((path for path in GITS if os.access(path, os.X_OK)), GITS[0])
-# Run no program that the repository or the home configures; do nothing that `git pull` does not do by default.
+# What is read of the settings of the repository and of the home: how files are stored and merged, who commits, and what
+# a branch follows. Nothing of it runs a program or leads elsewhere. What they include from other files is not read.
+READ_SETTINGS = re.compile(
+    r"core\.(autocrlf|commentchar|eol|filemode|ignorecase|logallrefupdates|precomposeunicode|repositoryformatversion"
+    r"|safecrlf|sparsecheckout|sparsecheckoutcone|symlinks)"
+    r"|extensions\.(objectformat|refstorage|worktreeconfig)"
+    r"|(user|author|committer)\.(name|email)"
+    r"|merge\.(conflictstyle|directoryrenames|log|renamelimit|renames|renormalize|suppressdest)"
+    r"|diff\.(algorithm|renamelimit|renames)"
+    r"|fetch\.prune|remote\.origin\.(fetch|prune|tagopt|url)|branch\..*\.(merge|remote)",
+    re.DOTALL,
+)
+SETTINGS_BYTES = 1 << 20
+# The repository has these in one place for all of its worktrees. Git finds them from a folder with settings of our own.
+SHARED = ("HEAD", "info", "lfs", "logs", "objects", "packed-refs", "refs", "reftable", "shallow", "worktrees")
+# Run no program, whatever is in the tree; do nothing that `git pull` does not do by default.
 SETTINGS = {
     "commit.gpgSign": "false",
     "core.alternateRefsCommand": ":",
+    "core.attributesFile": "/dev/null",
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
     "core.pager": "cat",
@@ -46,11 +64,12 @@ SETTINGS = {
     "rebase.autoSquash": "false",
     "rebase.autoStash": "false",
     "rebase.backend": "merge",
+    "rebase.instructionFormat": "",
+    "rebase.updateRefs": "false",
+    "rerere.enabled": "false",
     "safe.directory": "*",
     "submodule.recurse": "false",
 }
-PROGRAMS = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver)$"
-PLAIN_MERGE = f"{GIT} merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B"  # in place of a merge driver
 UPLOAD_PACK = f"env HOME=/nonexistent GIT_CONFIG_GLOBAL=/dev/null {GIT} upload-pack"
 MARKER = re.compile(rb"^(?:(<{7,})|(>{7,}))(?: |\r?$)", re.MULTILINE)
 
@@ -64,17 +83,16 @@ class Failed(Exception):
 class Git:
     def __init__(self, request):
         self.folder, self.until = request["root"], time.monotonic() + request["seconds"]
-        scratch = request.get("scratch", "/tmp")
-        with open(f"{scratch}/gitignore", "w") as ignored, open(f"{scratch}/gitconfig", "w") as system:
-            ignored.write(request.get("ignored", ""))
-            name, email = request["identity"]
-            system.write(f'[user]\n\tname = "{name}"\n\temail = "{email}"\n')
-            system.write(f'[core]\n\texcludesFile = {scratch}/gitignore\n[safe]\n\tdirectory = "*"\n')
+        self.own = os.path.join(self.folder, ".git")
+        scratch, home = request.get("scratch", "/tmp"), request.get("home", "/home/agent")
+        self.shared = os.path.join(scratch, "repository")
         self.env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "HOME": request.get("home", "/home/agent"),
+            "HOME": home,
             "LANG": "C.UTF-8",
             "GIT_ALLOW_PROTOCOL": "file",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": f"{scratch}/gitconfig-of-home",
             "GIT_CONFIG_SYSTEM": f"{scratch}/gitconfig",
             "GIT_EDITOR": ":",
             "GIT_GRAFT_FILE": "/dev/null",
@@ -84,9 +102,9 @@ class Git:
             "GIT_SEQUENCE_EDITOR": ":",
             "GIT_TERMINAL_PROMPT": "0",
         }
-        self._set(SETTINGS)
-        configured = self.line("config", "--null", "--name-only", "--get-regexp", PROGRAMS).split("\0")
-        settings = SETTINGS | {name: _instead(name) for name in configured if name}
+        self._write_settings(scratch, home, request)
+        self.repository = {"GIT_DIR": self.own, "GIT_COMMON_DIR": self.shared, "GIT_WORK_TREE": self.folder}
+        settings = dict(SETTINGS)
         if lfs := request.get("lfs"):  # its files have their content, of which git sees the pointers
             program = [sys.executable, "-I", "-S", "-c", lfs]
             settings["filter.lfs.clean"] = shlex.join([*program, "clean"])
@@ -95,18 +113,51 @@ class Git:
             settings["filter.lfs.required"] = "false"
         self._set(settings)
 
+    def _write_settings(self, scratch, home, request):
+        """Write all the settings that git reads in this step, and make the folder in which it finds the repository."""
+        name, email = request["identity"]
+        write(f"{scratch}/gitignore", request.get("ignored", ""))
+        system = [("user.name", name), ("user.email", email), ("core.excludesFile", f"{scratch}/gitignore")]
+        write(f"{scratch}/gitconfig", as_file([*system, ("safe.directory", "*")]))
+        homes = (f"{home}/.config/git/config", f"{home}/.gitconfig")
+        write(self.env["GIT_CONFIG_GLOBAL"], "".join(as_file(self._read_settings(path)) for path in homes))
+        own = self._read_settings(f"{self.own}/config")
+        if any(key == "extensions.worktreeconfig" and value in ("", "true") for key, value in own):
+            own += self._read_settings(f"{self.own}/config.worktree")
+        shutil.rmtree(self.shared, ignore_errors=True)
+        os.mkdir(self.shared)
+        own = [(key, value) for key, value in own if key != "extensions.worktreeconfig"]
+        write(f"{self.shared}/config", as_file([*own, ("core.bare", "false")]))
+        for name in ("logs", "lfs") if request.get("lfs") else ("logs",):
+            with contextlib.suppress(OSError):
+                os.makedirs(f"{self.own}/{name}", exist_ok=True)
+        for name in SHARED:
+            os.symlink(f"{self.own}/{name}", f"{self.shared}/{name}")
+
+    def _read_settings(self, path):
+        """Return [(key, value)] of those settings of a file that may be read; git itself only parses the file."""
+        if not os.path.isfile(path):
+            return []
+        if os.path.getsize(path) > SETTINGS_BYTES:
+            raise Failed("The settings of the repository, or of the home, are too large to be read.")
+        printed = self("config", "--file", path, "--no-includes", "--null", "--list", at="/")
+        rows = [row.partition("\n")[::2] if "\n" in row else (row, "true") for row in printed.split("\0") if row]
+        return [(key, value) for key, value in rows if READ_SETTINGS.fullmatch(key)]
+
     def _set(self, settings):
         self.env["GIT_CONFIG_COUNT"] = str(len(settings))
         for number, (name, value) in enumerate(settings.items()):
             self.env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
 
-    def run(self, *args):
-        """Run git to its end; return (exit status, output, what it said)."""
+    def run(self, *args, at=None):
+        """Run git to its end, in this repository or `at` another folder; return (exit status, output, what it said)."""
         left = self.until - time.monotonic()
+        env = self.env if at else self.env | self.repository
         try:
             done = subprocess.run(
                 [GIT, *args],
-                cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=max(left, 0.01),
+                cwd=at or self.folder, env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                timeout=max(left, 0.01),
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise Failed("git did not end in time.") from None
@@ -114,30 +165,50 @@ class Git:
             raise Failed("git is not installed on this host.") from None
         return done.returncode, os.fsdecode(done.stdout), done.stderr.decode("utf-8", "replace")
 
-    def __call__(self, *args):
-        status, printed, said = self.run(*args)
+    def __call__(self, *args, at=None):
+        status, printed, said = self.run(*args, at=at)
         if status:
             raise Failed(f"git says: {gist(said)}")
         return printed
 
-    def line(self, *args):
+    def line(self, *args, at=None):
         """Return the output stripped; "" if git fails."""
-        status, printed, _ = self.run(*args)
+        status, printed, _ = self.run(*args, at=at)
         return "" if status else printed.strip()
 
     def names(self, *args):
         return [name for name in self(*args).split("\0") if name]
+
+    def keep_shallow(self):
+        """Do to the repository's list of where its history is cut what git did to the link that stands for it."""
+        if not os.path.lexists(f"{self.shared}/shallow"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self.own}/shallow")
 
     def has(self, *names):
         """Return whether the git directory has one of these."""
         return any(os.path.exists(os.path.join(self.folder, self.line("rev-parse", "--git-path", n))) for n in names)
 
 
-def _instead(name):
-    """Return what a setting that names a program is set to: a filter to none, a merge driver to git's own merge."""
-    if name.startswith("merge."):
-        return PLAIN_MERGE
-    return "false" if name.endswith(".required") else ""
+def write(path, text):
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+
+
+def as_file(settings):
+    """Return settings in the syntax of git's files."""
+    text = ""
+    for key, value in settings:
+        section, _, rest = key.partition(".")
+        below, _, name = rest.rpartition(".")
+        heading = f"{section} {quoted(below)}" if below else section
+        text += f"[{heading}]\n\t{name} = {quoted(value)}\n"
+    return text
+
+
+def quoted(text):
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def gist(said):
@@ -156,14 +227,16 @@ def fetch(git, request):
         since = git.line("merge-base", "--fork-point", f"refs/remotes/origin/{ref.removeprefix('refs/heads/')}", "HEAD")
     specs = git.line("config", "--get-all", "remote.origin.fetch").splitlines() if request["origin"] else []
     prune = any(git.line("config", "--type=bool", name) == "true" for name in ("fetch.prune", "remote.origin.prune"))
-    options = [
-        "--quiet",
-        "--no-write-fetch-head",
-        "--no-recurse-submodules",
-        "--update-shallow",
-    ]
+    options = ["--quiet", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow"]
     options += ["--prune"] if specs and prune else []
-    git("fetch", *options, f"--upload-pack={UPLOAD_PACK}", request.get("source", SOURCE), *specs, COMING)
+    what = (f"--upload-pack={UPLOAD_PACK}", request.get("source", SOURCE), *specs, COMING)
+    status, _, said = git.run("fetch", *options, *what)
+    if "cannot lock ref" in said and specs and all(":refs/remotes/" in spec for spec in specs):
+        # A branch went, and there is one below its name now. Git makes it only where the old one is gone.
+        status, _, said = git.run("fetch", *options, "--prune", *what)
+    if status:
+        raise Failed(f"git says: {gist(said)}")
+    git.keep_shallow()
     if lfs := request.get("lfs"):
         bring_contents(git, lfs, request.get("source", SOURCE))
     told = {"head": head, "branch": branch, "coming": coming, "ref": ref, "since": since}
@@ -174,7 +247,7 @@ def bring_contents(git, lfs, source):
     """Keep the contents of git-lfs's files that came, also for a merge that somebody makes later."""
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", lfs, "bring", source],
-        cwd=git.folder, env=git.env, stdin=subprocess.DEVNULL, capture_output=True,
+        cwd=git.folder, env=git.env | git.repository, stdin=subprocess.DEVNULL, capture_output=True,
     )  # fmt: skip
     if done.returncode:
         raise Failed(
@@ -189,8 +262,8 @@ def chosen(git, request, branch):
     """
     if not request["asked"] and request["origin"] and git.line("config", f"branch.{branch}.remote") == "origin":
         ref = git.line("config", f"branch.{branch}.merge")
-        at = ("--git-dir", request.get("source", SOURCE), "rev-parse", "--verify", "--quiet", "--end-of-options")
-        if ref and (sha := git.line(*at, f"{ref}^{{commit}}")):
+        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+        if ref and (sha := git.line(*asked, at=request.get("source", SOURCE))):
             return ref, sha
     return request["ref"], request["sha"]
 
@@ -204,7 +277,8 @@ def rehearsed(git, head, coming):
         raise Failed(f"git says: {gist(said)}")
     tree, *paths = [part.strip("\n") for part in printed.split("\0") if part.strip("\n")]
     changed = git.names("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, tree)
-    conflicts = [told_of(path, blob(git, tree, path)) for path in dict.fromkeys(paths)][:CONFLICTS] if status else []
+    unmerged_ones = list(dict.fromkeys(paths))[:CONFLICTS] if status else []
+    conflicts = [told_of(path, blob(git, tree, path)) for path in unmerged_ones]
     return {"conflicts": conflicts, "changed": changed}
 
 
@@ -215,9 +289,10 @@ def blob(git, tree, path):
 
 def told_of(path, content):
     """Return {path, lines} of a conflict; `lines` are the [first, last] of each part that git marked in the file."""
-    lines, first = [], 0
+    lines, first, number, counted = [], 0, 1, 0
     for found in MARKER.finditer(content):
-        number = content.count(b"\n", 0, found.start()) + 1
+        number += content.count(b"\n", counted, found.start())
+        counted = found.start()
         if found[1]:
             first = number
         elif first:
@@ -282,7 +357,7 @@ def unmerged(git):
     """Return {path, lines} of each path that git left unmerged."""
     rows = git.names("ls-files", "-u", "-z", "--full-name", ":/")
     paths = dict.fromkeys(row.split("\t", 1)[1] for row in rows)
-    return [told_of(path, read(git, path)) for path in paths][:CONFLICTS]
+    return [told_of(path, read(git, path)) for path in list(paths)[:CONFLICTS]]
 
 
 def read(git, path):
@@ -308,7 +383,8 @@ def main():
     request = json.loads(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     try:
-        if not os.path.isdir(os.path.join(request["root"], ".git")):
+        own = os.path.join(request["root"], ".git")
+        if not os.path.isdir(own) or os.path.lexists(os.path.join(own, "commondir")):
             raise Failed("The repository is not in the workspace's own folder; Handrail does not merge into it.")
         git = Git(request)
         git("rev-parse", "--git-dir")
