@@ -3,16 +3,22 @@
 import os
 import subprocess
 import threading
+import uuid
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 
 from tests.support.code_host import TOKEN, CodeHost
+from workspaces import paths
+from workspaces.models import ReasonCode
 from workspaces.provisioning.git import addresses, cloning, pushing, said
 from workspaces.provisioning.git.credentials import NONE, Credential
 from workspaces.provisioning.git.running import CloneFailed
+from workspaces.runner.operations import export
+from workspaces.runner.refusals import Refused
 
 NAMED = {
     f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "T"), ("EMAIL", "t@x"))
@@ -467,6 +473,36 @@ def test_a_killed_push_that_a_host_may_still_be_taking_is_looked_for_again(slow,
     assert (finding.find(slow.sha, slow.before), slow.looks) == (True, 2)
     local = push.begin("new")
     assert (local.find(slow.sha, ""), local.may_arrive("")) == (False, False)
+
+
+@pytest.mark.django_db
+def test_the_outcome_of_a_push_says_whether_it_may_still_arrive(slow, host, up, team, tmp_path, settings):
+    settings.HANDRAIL_HOME = tmp_path / "home"
+    host.lets_go = -1
+    with pytest.raises(CloneFailed) as failed:
+        slow.begin("trunk").send()
+    words = export._not_pushed(failed.value)
+    assert (words.more["uncertain"], "Nothing was pushed" in words.reason) == (True, False)
+
+    async def thread(function, *args):
+        return await sync_to_async(function)(*args)
+
+    host.is_private = False
+    progress = {"sha": slow.sha, "from": slow.before}
+    operation = SimpleNamespace(pk=uuid.uuid4(), progress=progress)
+    workspace = SimpleNamespace(pk=uuid.uuid4(), remote=slow.address, team=team)
+    paths.folder_of(workspace.pk).mkdir(parents=True)
+    job = SimpleNamespace(args={"branch": "trunk"}, operation=operation, workspace=workspace, thread=thread)
+    find = async_to_sync(export.find_pushed)
+    with pytest.raises(Refused) as unknown:
+        find(job)
+    assert (unknown.value.more, unknown.value.code) == ({"uncertain": True}, ReasonCode.RUNNER_STOPPED)
+    assert "did not arrive" not in unknown.value.reason
+    other = git(up, "commit-tree", "-m", "theirs", "-p", slow.before, "trunk^{tree}")
+    git(up, "update-ref", "refs/heads/trunk", other)
+    with pytest.raises(Refused, match=f"did not arrive: trunk is at {other[:12]}. Push again.") as refused:
+        find(job)
+    assert refused.value.more == {}
 
 
 # Words ----------------------------------------------------------------------------------------------------------------
