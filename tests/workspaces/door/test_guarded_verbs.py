@@ -128,7 +128,7 @@ def test_a_protected_path(ground, name):
 
 def test_a_revision_leaves_git_s_own_files_alone(ground):
     before = ground.files()
-    wish = {"upload": upload(ground.agent, [PROTECTED])}
+    wish = {"upload": upload(ground.agent, [PROTECTED, "plain"])}
     ground.agent.post(f"/workspaces/{ground.key}/revisions", wish, expect=None)
     ground.lead.settled(ground.key)
     assert ground.files() == before
