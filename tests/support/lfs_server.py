@@ -4,9 +4,11 @@ import base64
 import hashlib
 import json
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+MOST_DRIPS = 500
 TYPE = "application/vnd.git-lfs+json"
 
 
@@ -14,6 +16,8 @@ class LfsServer(ThreadingHTTPServer):
     """`kept`: {oid: content}; `asked`: (method, path, Authorization) of each request; `password`: asked of everybody.
 
     `more` is said of each object in batch answers, and `others` are objects in them that nobody asked for.
+    With `drips`, the batch answer or a content comes byte by byte, at most MOST_DRIPS of them, each told to `on_drip`:
+    from its "batch headers", "batch", "content headers" or "content" on.
     `action(oid)` returns what the batch answer says of an object that is kept; `answers`: {path: (status, headers)}.
     """
 
@@ -23,6 +27,7 @@ class LfsServer(ThreadingHTTPServer):
         super().__init__((address, 0), _Handler)
         self.kept, self.asked, self.answers, self.password = {}, [], {}, ""
         self.more, self.others = {}, []
+        self.drips, self.dripped, self.on_drip = "", 0, lambda: None
         self.at = f"http://{address}:{self.server_port}"
         self.action = lambda oid: {"href": f"{self.at}/objects/{oid}"}
 
@@ -49,8 +54,27 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         return True
 
-    def _answer(self, status, headers, body=b""):
+    def _drip(self):
+        try:
+            while self.server.dripped < MOST_DRIPS:
+                self.server.dripped += 1
+                self.server.on_drip()
+                self.wfile.write(b"0")
+                time.sleep(0.02)
+        except OSError:
+            pass
+
+    def _answer(self, status, headers, body=b"", what=""):
+        if what and self.server.drips == f"{what} headers":
+            self.wfile.write(b"HTTP/1.1 200 ")
+            self._drip()
+            return
         self.send_response(status)
+        if what and self.server.drips == what:
+            self.send_header("Content-Length", str(MOST_DRIPS + 1))
+            self.end_headers()
+            self._drip()
+            return
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
@@ -72,12 +96,12 @@ class _Handler(BaseHTTPRequestHandler):
             objects.append(each | (said or {"error": {"code": 404, "message": "Object does not exist"}}))
         objects = [each | self.server.more for each in objects] + self.server.others
         body = json.dumps({"transfer": "basic", "objects": objects}).encode()
-        self._answer(200, {"Content-Type": TYPE}, body)
+        self._answer(200, {"Content-Type": TYPE}, body, "batch")
 
     def do_GET(self):
         if self._enter():
             content = self.server.kept.get(self.path.rpartition("/")[2])
-            self._answer(*((404, {}) if content is None else (200, {}, content)))
+            self._answer(*((404, {}) if content is None else (200, {}, content, "content")))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.desk import Desk
-from tests.support.lfs_server import lfs_server
+from tests.support.lfs_server import MOST_DRIPS, lfs_server
 from workspaces.manifests.git_state import dirty_of
 from workspaces.provisioning.git import addresses, lfs, lfs_filter, running, submodules
 from workspaces.provisioning.git.credentials import NONE, Credential
@@ -323,6 +323,38 @@ def test_a_cancellation_ends_it(places, tmp_path, server):
     server.action = lambda oid: cancel.set() or {"href": f"{server.at}/objects/{oid}"}
     with pytest.raises(Cancelled):
         pulled(tmp_path, source, cancel=cancel)
+
+
+@pytest.mark.parametrize("drips", ["batch headers", "batch", "content headers", "content"])
+@pytest.mark.parametrize("how", ["cancelled", "late"])
+def test_a_host_that_drips_is_left_at_the_deadline_and_on_a_cancellation(places, tmp_path, server, drips, how):
+    folder = repository(tmp_path / "clone", {"a.bin": server.keep(BIG)}, server.at)
+    cancel = threading.Event()
+    pulling = lfs.Pulling(0, lambda place: NONE, cancel)
+    source = addresses.check_git(f"{server.at}/shop")
+
+    def end():
+        if server.dripped == 5 and how == "cancelled":
+            cancel.set()
+        elif server.dripped == 5:
+            pulling.ending.until = 0.0
+
+    server.drips, server.on_drip = drips, end
+    if how == "cancelled":
+        with pytest.raises(Cancelled):
+            pulling.of(source, folder)
+    else:
+        pulling.of(source, folder)
+        assert [row["reason"] for row in pulling.told["left"]] == ["The files took longer than their limit of time."]
+    assert 5 <= server.dripped < MOST_DRIPS
+    assert (folder / "a.bin").read_text() == pointer(BIG)
+
+
+def test_a_batch_answer_that_is_too_long_is_refused(places, tmp_path, server, monkeypatch):
+    monkeypatch.setattr(lfs, "ANSWER_BYTES", 1000)
+    server.more = {"x": "y" * 1000}
+    _, _, reasons = pulled(tmp_path, repository(places / "shop", {"a.bin": server.keep(BIG)}, server.at))
+    assert reasons == {"a.bin": "The answer has more than 1,000 bytes."}
 
 
 def test_git_in_the_workspace_and_the_export_page_see_pointers(desk, product):

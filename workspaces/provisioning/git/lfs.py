@@ -54,7 +54,7 @@ class Pulling:
 
     def __init__(self, limit: int, credential_of: Callable[[Git], Credential], cancel: threading.Event | None = None):
         self.limit, self.credential_of, self.cancel = limit, credential_of, cancel
-        self.until = time.monotonic() + running.CLONE_SECONDS
+        self.ending = fetching.Ending(time.monotonic() + running.CLONE_SECONDS, cancel)
         # The time of the files: git looks again at those that are as new as its index.
         self.began = time.time() - 2
         self.used = 0
@@ -127,7 +127,7 @@ class Pulling:
         cost = content.size * (len(content.paths) + 1)  # one more is kept in .git, as git-lfs does it
         if self.limit and self.used + cost > self.limit:
             raise CloneFailed(f"Its {content.size:,} bytes would not fit into the disk limit of the environment.")
-        if time.monotonic() > self.until:
+        if time.monotonic() > self.ending.until:
             raise CloneFailed(f"The files before it took longer than {running.CLONE_SECONDS} seconds.")
         kept = Path(lfs_filter.place_of(str(git_folder), content.oid))
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ class Pulling:
     def _asker(self, source: Git, url: str, lent: bool):
         """Return the function that asks for a batch of contents and returns the one that opens each of them."""
         if source.scheme == "file" and not url:
-            return lambda wanted: lambda content: _local(Path(source.address), content)
+            return lambda wanted: lambda content: _local(Path(source.address), content, self.ending)
         endpoint = fetching.checked(url or _endpoint(source))
         if "?" in endpoint.path or "#" in endpoint.path:
             raise CloneFailed("The address of its git-lfs API can't contain ? or #.")
@@ -161,7 +161,7 @@ class Pulling:
         is_lent = lent and (_is_of(source, endpoint) if url else endpoint.host == source.host)
         credential = self.credential_of(endpoint) if is_lent else NOT_LENT if lent and url else NONE
         own = {"Authorization": credentials.basic(credential.token)} if credential.token else {}
-        return lambda wanted: self._finder(endpoint, own, _batch(endpoint, wanted, own, credential))
+        return lambda wanted: self._finder(endpoint, own, _batch(endpoint, wanted, own, credential, self.ending))
 
     def _finder(self, endpoint: Git, own: dict[str, str], told: dict[str, dict]):
         """Return the function that opens a Content of which the endpoint told."""
@@ -169,8 +169,8 @@ class Pulling:
         @contextmanager
         def find(content: Content) -> Iterator[Iterator[bytes]]:
             place, headers = _action(told.get(content.oid), endpoint, own)
-            with fetching.downloaded(place, headers) as response:
-                yield fetching.pieces(response, self.cancel)
+            with fetching.downloaded(place, headers, self.ending) as response:
+                yield fetching.pieces(response.read1, self.ending)
 
         return find
 
@@ -259,7 +259,7 @@ def _take(content: Content, pieces: Iterator[bytes], file) -> None:
 
 
 @contextmanager
-def _local(repository: Path, content: Content) -> Iterator[Iterator[bytes]]:
+def _local(repository: Path, content: Content, ending: fetching.Ending) -> Iterator[Iterator[bytes]]:
     """Yield the content that a repository of this host keeps."""
     root = os.path.realpath(repository)
     for git_folder in (repository / ".git", repository):
@@ -268,7 +268,7 @@ def _local(repository: Path, content: Content) -> Iterator[Iterator[bytes]]:
             with open(path, "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     break
-                yield iter(lambda: file.read(1 << 20), b"")
+                yield fetching.pieces(file.read, ending)
                 return
     raise CloneFailed("The source does not have its content.")
 
@@ -297,7 +297,9 @@ def _is_of(source: Git, endpoint: Git) -> bool:
     return kept == owner(source.path) and bool(kept or one == other)
 
 
-def _batch(endpoint: Git, wanted: list[Content], own: dict[str, str], credential: Credential) -> dict[str, dict]:
+def _batch(
+    endpoint: Git, wanted: list[Content], own: dict[str, str], credential: Credential, ending: fetching.Ending
+) -> dict[str, dict]:
     """Ask for contents; return {oid: what the answer says of it}. CloneFailed without an answer that can be read."""
     body = {
         "operation": "download",
@@ -307,10 +309,10 @@ def _batch(endpoint: Git, wanted: list[Content], own: dict[str, str], credential
     }
     address = fetching.checked(f"{endpoint.address.rstrip('/')}/objects/batch")
     headers = {"Accept": TYPE, "Content-Type": TYPE} | own
-    with fetching.requested(address, "POST", headers, json.dumps(body).encode()) as response:
-        status, raw = response.status, response.read(ANSWER_BYTES + 1)
-    if status != 200:
-        raise CloneFailed(_refused(endpoint, status, credential))
+    with fetching.requested(address, "POST", headers, ending, json.dumps(body).encode()) as response:
+        if response.status != 200:
+            raise CloneFailed(_refused(endpoint, response.status, credential))
+        raw = fetching.at_most(ANSWER_BYTES, response, ending)
     try:
         told = json.loads(raw)
         if told.get("transfer", "basic") != "basic":
