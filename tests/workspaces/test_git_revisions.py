@@ -1,10 +1,16 @@
 """A revision of a git repository is merged in the workspace by git, as `git pull` does, and undone if it fails."""
 
+import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
+from dashboard.models import Actor
 from tests.support.waiting import until
+from workspaces.runner.operations import revise_git
+from workspaces.runner.refusals import Refused
+from workspaces.store import LocalTree, Store, swap
 
 
 class Upstream:
@@ -163,3 +169,28 @@ def test_an_agent_cannot_bring_protected_files(desk, key, upstream):
     before = state(desk, key)
     assert "A person has to take this revision" in revise(desk, key, upstream, 409)["detail"]
     assert state(desk, key) == before
+
+
+def test_a_copy_is_made_after_a_runner_was_killed_as_it_made_one(tmp_path):
+    """The process ends in the middle, when all files are staged and none is in its place."""
+    store, work = Store.create(tmp_path / "store"), tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("a")
+    saved = store.snapshot(LocalTree(work)).tree
+    if not (pid := os.fork()):
+        swap.carry_out = lambda *args: os._exit(9)
+        revise_git._make_copy(store, saved, tmp_path / "copy")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    copy = revise_git._make_copy(store, saved, tmp_path / "copy")
+    assert (copy / "a.txt").read_text() == "a"
+    assert sorted(os.listdir(tmp_path)) == ["copy", "store", "work"]
+    assert os.listdir(tmp_path / "copy") == ["tree"]
+
+
+@pytest.mark.parametrize("path", [b".claude/settings.json", b".CLAUDE/Settings.local.json", b".claude"])
+def test_an_agent_cannot_change_the_files_of_the_hook_even_with_an_approval(path):
+    by = Actor("agent", "1", "agent", approval="1")
+    with pytest.raises(Refused):
+        revise_git._refuse_to_agents(by, [b"a.txt", path], SimpleNamespace(number=1))
+    revise_git._refuse_to_agents(by, [b"a.txt"], None)

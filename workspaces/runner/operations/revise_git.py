@@ -17,7 +17,6 @@ from workspaces import paths as workspace_paths
 from workspaces.guarded import needs_a_person
 from workspaces.manifests.git_state import git_of
 from workspaces.models import ReasonCode
-from workspaces.needs_approval import HOOK_FILES
 from workspaces.provisioning import source_history
 from workspaces.provisioning.git import addresses, cloning, lfs, lfs_filter, mirroring, names
 from workspaces.provisioning.git.running import git_in
@@ -27,7 +26,8 @@ from workspaces.runner.operations.snapshot import snapshot_made_since
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
 from workspaces.store import Cancelled, LocalTree, StoreError
-from workspaces.store.diff import MODE, reviewed
+from workspaces.store.diff import MODE, Change, reviewed
+from workspaces.store.objects import FOLDER
 from workspaces.team_credentials import credential_of
 
 CONFLICTS_NAMED = 1000
@@ -140,8 +140,8 @@ async def _merged(job, fetched: dict, safety) -> dict:
     remote, is_origin = fetched["remote"], fetched["is_origin"]
     rehearse = how is None or (how != BESIDE and by.type == "agent")
     try:
-        async with _place(job, safety) as folder:
-            where = job.workspace, folder, _mirror_of(job.workspace), remote
+        async with _place(job, safety) as tree:
+            where = job.workspace, tree.path, _mirror_of(job.workspace), remote
             steps = await job.thread(Merging, *where, is_origin=is_origin)
             asked = bool(fetched["source"].get("ref"))
             came = await steps.fetch(fetched["coming"], asked=asked, how=how or MERGE, rehearse=rehearse)
@@ -153,6 +153,8 @@ async def _merged(job, fetched: dict, safety) -> dict:
                 _check(job, came, safety, how)
                 head, conflicts = await steps.merge(came, how or MERGE)
                 failpoint("revise.placed")
+                if by.type == "agent":
+                    _refuse_to_agents(by, await job.thread(_changed_files, job.workspace, safety, tree), safety)
     except CannotMerge as error:
         raise _refused(str(error), safety, [Conflict(path, []) for path in error.paths]) from None
     return {
@@ -182,11 +184,24 @@ def _check(job, came: Fetched, safety, how: str | None) -> None:
     if came.conflicts and how is None:
         words = "1 path was" if len(came.conflicts) == 1 else f"{len(came.conflicts):,} paths were"
         raise _refused(f"{words} changed here and in the revision; nothing was taken.", safety, came.conflicts)
-    if job.by.type != "agent":
-        return
-    guarded = needs_approval.is_unapproved(job.by) and any(map(needs_a_person, came.changed))
-    if guarded or any(path in HOOK_FILES for path in came.changed):
+    if job.by.type == "agent":
+        _refuse_to_agents(job.by, came.changed, safety)
+
+
+def _refuse_to_agents(by, changed: list[bytes], safety) -> None:
+    guarded = needs_approval.is_unapproved(by) and any(map(needs_a_person, changed))
+    if guarded or any(map(needs_approval.is_hook_file, changed)):
         raise Refused(PERSONS, safety_snapshot=safety.number)
+
+
+def _changed_files(workspace, safety, tree: LocalTree) -> list[bytes]:
+    """Return the files that are not as in the safety snapshot: what git did may be other than it rehearsed."""
+    store = snapshots.store_of(workspace)
+    found = []
+    for change in _differing(store, safety.tree_hex, store.snapshot(tree).tree):
+        if not all(entry is None or entry.kind == FOLDER for entry in (change.old, change.new)):
+            found += {change.path, change.old_path or change.path}
+    return found
 
 
 def _refused(reason: str, safety, conflicts: list[Conflict]) -> Refused:
@@ -202,35 +217,43 @@ def named(conflicts: list[Conflict]) -> list[dict]:
 
 @asynccontextmanager
 async def _place(job, safety):
-    """Yield the folder of this host in which git works: the tree itself, or a copy of one that is in a guest.
+    """Yield the tree of this host in which git works: the workspace's own, or a copy of one that is in a guest.
 
     What changed in the copy is then put into the guest, all of it or nothing.
     """
     async with job.open_tree() as tree:
         if isinstance(tree, LocalTree):
-            yield tree.path
+            yield tree
             return
-        copy, store = _copy_of(job.workspace), await job.thread(snapshots.store_of, job.workspace)
-        await job.thread(_make_copy, store, safety.tree_hex, copy, snapshots.journal_of(job.workspace))
-        yield copy
+        store = await job.thread(snapshots.store_of, job.workspace)
+        copy = await job.thread(_make_copy, store, safety.tree_hex, _copy_of(job.workspace))
+        yield LocalTree(copy)
         await job.thread(_put_in, job, store, safety.tree_hex, tree, copy)
 
 
-def _make_copy(store, tree_id: str, folder: Path, journal: Path) -> None:
+def _make_copy(store, tree_id: str, folder: Path) -> Path:
+    """Make a folder with a copy of the tree, and with all that making it leaves if the runner is killed."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o755)
-    store.restore(tree_id, LocalTree(folder), journal=journal.with_name("journal-of-copy"))
+    copy = folder / "tree"
+    copy.mkdir(mode=0o755, parents=True)
+    store.restore(tree_id, LocalTree(copy), journal=folder / "journal")
+    return copy
 
 
 def _put_in(job, store, before: str, tree, copy: Path) -> None:
     after = store.snapshot(LocalTree(copy)).tree
     differ = set()
-    for change in reviewed(store.diff(before, after)):
-        if change.kind != MODE or change.old.mode != change.new.mode:  # else its owner alone is another
-            differ |= {change.path, change.old_path or change.path}
+    for change in _differing(store, before, after):
+        differ |= {change.path, change.old_path or change.path}
     owner = job.driver.file_owner(uid_of(job.workspace).get("uid"))
     journal = snapshots.journal_of(job.workspace)
     store.restore(after, tree, journal=journal, paths=sorted(differ), owner=owner)
+
+
+def _differing(store, before: str, after: str) -> list[Change]:
+    """Return what differs, but for entries of which only the owner is another."""
+    found = reviewed(store.diff(before, after))
+    return [change for change in found if change.kind != MODE or change.old.mode != change.new.mode]
 
 
 async def _restore(job, safety) -> None:
