@@ -147,7 +147,7 @@ def others(team, trees: Trees) -> Iterator[Place]:
 
 
 def place_of_source(workspace: Workspace, trees: Trees, tree: str) -> Place:
-    """Return the place of a source as it came; a purge forgets it, and the next revision then deletes nothing."""
+    """Return the place of a source as it came; a purge forgets it: what differs in a revision is a conflict then."""
     count, paths = trees.count(bytes.fromhex(tree)), tuple(trees.paths(bytes.fromhex(tree)))
     name = f"source of {workspace.key} as it came"
     return Place(REHEARSAL, "files of a source", name, workspace=workspace.key, paths=paths, count=count)
