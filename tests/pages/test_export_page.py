@@ -142,6 +142,15 @@ def test_a_refusal_stands_beside_what_was_typed_with_the_hosts_words_and_another
     assert f'href="{HERE}?operation={over.pk}"' in read(client, f"/w/payments/shop/operations/{over.pk}/")
 
 
+def test_a_push_that_may_still_arrive_is_shown_as_unknown_in_both_places(push, lena, browser_of, read):
+    over = push({"ok": False, "uncertain": True, "reason": "The host hung up.", "reason_code": "source"})
+    client = browser_of(lena)
+    for address in (f"{HERE}?operation={over.pk}", f"/w/payments/shop/operations/{over.pk}/"):
+        text = read(client, address)
+        assert re.search(r"Outcome unknown\.\s+The host hung up\.", text)
+        assert re.search(r'id="push-outcome"\s+role="status"\s+data-tone="amber"', text)
+
+
 def test_the_commits_that_are_missing_here_are_listed(push, lena, browser_of, read):
     over = push(BEHIND, branch="handrail/shop")
     text = read(browser_of(lena), f"{HERE}?operation={over.pk}")

@@ -107,6 +107,11 @@ class OperationView:
         return total if total and done is not None and done <= total else ""
 
     @property
+    def is_uncertain(self) -> bool:
+        """Whether nobody knows if it was carried out: a runner or another host did not say."""
+        return self.row.phase == "uncertain" or bool((self.row.outcome or {}).get("uncertain"))
+
+    @property
     def stop_needs(self) -> str:
         """The permission needed to cancel it; empty if it is over, already cancelled or cannot be cancelled."""
         asked = self.row.cancelled_at is not None or self.is_over
