@@ -4,6 +4,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 test -x .venv-frameworks/bin/python || "${PYTHON:-python3}" -m venv .venv-frameworks
-.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --only-binary :all: \
     -c constraints.txt -c client/constraints.txt \
     agent-approval-interchange agent-client-protocol anthropic claude-agent-sdk langchain langgraph langgraph-checkpoint-postgres langgraph-checkpoint-sqlite mcp openai openai-agents 'psycopg[binary]'

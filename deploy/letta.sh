@@ -4,8 +4,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 test -x .venv-letta/bin/python || "${PYTHON:-python3}" -m venv .venv-letta
-.venv-letta/bin/python -m pip install --quiet --disable-pip-version-check --no-deps letta==0.16.8 pyagentspec==26.3.1
-.venv-letta/bin/python -m pip install --quiet --disable-pip-version-check \
+.venv-letta/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps letta==0.16.8 pyagentspec==26.3.1
+.venv-letta/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
     aiohttp anthropic asyncpg cryptography demjson3 docstring_parser fastapi httpx mcp numpy openai \
     opentelemetry-api opentelemetry-sdk opentelemetry-exporter-otlp opentelemetry-instrumentation-requests \
     opentelemetry-instrumentation-sqlalchemy jsonschema pathvalidate pydantic pydantic_settings pytz 'sqlalchemy[asyncio]' pyyaml
