@@ -3,9 +3,15 @@
 Text that others wrote meets these patterns on event loops, and Python's `re` holds the interpreter while it matches.
 This finds all calls of `re` by their syntax, evaluates the pattern in its module, and asks recheck from npm about each.
 A comment `# pattern: REASON` on the statement or above it lets a pattern pass.
+
+recheck takes minutes for all and says the same each time, so told.json keeps that; a new pattern is asked about.
+
+    deploy/patterns/check.py [FILE...]   check these files, or those of git
+    deploy/patterns/check.py --keep      write what was said of the patterns of git's files into told.json
 """
 
 import ast
+import hashlib
 import importlib
 import json
 import os
@@ -21,7 +27,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-TOOLS = ROOT / ".venv" / "patterns"  # recheck, and what it said of patterns that have not changed
+TOOLS = ROOT / ".venv" / "patterns"  # recheck, and what it said of patterns that told.json does not have
+TOLD = HERE / "told.json"
 sys.path[:0] = [str(ROOT), str(ROOT / "client"), str(HERE)]
 
 import regex_js  # noqa: E402
@@ -59,8 +66,9 @@ class Found:
     wrong: str = ""
 
 
-def main(files: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Check the files, those of git without any; return the exit status."""
+    files = [one for one in arguments if one != "--keep"]
     with tempfile.TemporaryDirectory() as home:
         os.environ["HANDRAIL_HOME"] = home
         found = patterns_of(files or tracked())
@@ -68,6 +76,8 @@ def main(files: list[str]) -> int:
     for one in found:
         if one.asked:
             one.wrong = judge(one.at, answers[key_of(one.asked)])
+    if "--keep" in arguments:
+        keep({key: answers[key] for key in {key_of(one.asked) for one in found if one.asked}})
     bad = [one for one in found if one.wrong and not one.excused]
     for one in bad:
         print(f"{one.at}: {one.wrong}: {one.text[:120]}")
@@ -232,22 +242,44 @@ def judge(at: str, told: dict) -> str:
     if at.startswith(tuple(EXCUSED)) and "exponential" not in told["complexity"]:
         return ""
     if told["status"] == "vulnerable":
-        return f"takes {told['complexity']} time, on {told['attack'][:60]}"
+        slow = told.get("attack", "")  # told.json leaves it out
+        return f"takes {told['complexity']} time" + (f", on {slow[:60]}" if slow else "")
     return "" if told["status"] == "safe" else f"nobody knows its time ({told['why']})"
 
 
 def ask(asked: list[dict]) -> dict[str, dict]:
-    """Return {key: what recheck says}; what it said of the same pattern before is kept."""
+    """Return {key: what recheck says}; what it said of the same pattern before is kept, but for "took too long"."""
+    known = told_before()
+    by_key = {key_of(one): one for one in asked}
+    if by_key.keys() <= known.keys():
+        return known
     install()
     kept = TOOLS / "told.json"
-    known = json.loads(kept.read_text()) if kept.exists() else {}
-    new = [one for key, one in {key_of(one): one for one in asked}.items() if key not in known]
+    known |= json.loads(kept.read_text()) if kept.exists() else {}
+    new = [one for key, one in by_key.items() if key not in known]
     shares = [new[start::WORKERS] for start in range(WORKERS)]
     with ThreadPoolExecutor(WORKERS) as pool:
         for share, told in zip(shares, pool.map(recheck, shares), strict=True):
             known |= {key_of(one): said for one, said in zip(share, told, strict=True)}
-    kept.write_text(json.dumps(known))
+    kept.write_text(json.dumps({key: said for key, said in known.items() if said["why"] != "timeout"}))
     return known
+
+
+def asked_how() -> str:
+    """Return a digest of recheck's version and of how it is asked."""
+    return hashlib.sha256((HERE / "package-lock.json").read_bytes() + (HERE / "recheck.js").read_bytes()).hexdigest()
+
+
+def told_before() -> dict[str, dict]:
+    told = json.loads(TOLD.read_text())
+    return told["said"] if told["asked_how"] == asked_how() else {}
+
+
+def keep(said: dict[str, dict]):
+    """Write told.json, with a line for each pattern; the inputs that make one slow are left out."""
+    verdicts = {key: {name: said[key][name] for name in ("status", "complexity", "why")} for key in sorted(said)}
+    lines = [f"  {json.dumps(key)}: {json.dumps(verdict)}" for key, verdict in verdicts.items()]
+    TOLD.write_text(f'{{"asked_how": "{asked_how()}", "said": {{\n' + ",\n".join(lines) + "\n}}\n")
 
 
 def recheck(share: list[dict]) -> list[dict]:

@@ -5,7 +5,7 @@ const { checkSync } = require("recheck");
 const asked = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
 // Limits of steps, so that a busy machine finds the same; the time is for what does not end.
 const limits = {
-  timeout: 60000,
+  timeout: 300000,
   attackTimeout: null,
   incubationTimeout: null,
   seedingTimeout: null,

@@ -9,6 +9,7 @@ import pytest
 from tests.support import CHECKOUT
 
 sys.path.append(str(CHECKOUT / "deploy" / "patterns"))
+import check
 import regex_js
 
 
@@ -40,6 +41,16 @@ def test_a_pattern_that_is_not_linear_fails(tmp_path):
 def test_a_reason_beside_it_lets_it_pass(tmp_path):
     code, said = checked(tmp_path, 'import re\n\n# pattern: a name of 20 letters\nre.search(r"\\d+x", "")\n')
     assert (code, said) == (0, "")
+
+
+def test_what_recheck_said_is_not_asked_again_until_its_version_changes(monkeypatch, tmp_path):
+    monkeypatch.setattr(check, "TOLD", tmp_path / "told.json")
+    monkeypatch.setattr(check, "recheck", lambda share: pytest.fail("it was asked") if share else [])
+    asked, said = {"source": "never [met] before", "flags": ""}, {"status": "safe", "complexity": "linear", "why": ""}
+    check.keep({check.key_of(asked): said})
+    assert check.ask([asked]) == {check.key_of(asked): said}
+    monkeypatch.setattr(check, "asked_how", lambda: "another version")
+    assert check.told_before() == {}
 
 
 def test_how_it_is_used_decides(tmp_path):
