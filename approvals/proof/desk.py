@@ -21,7 +21,7 @@ class Desk:
         self._server.daemon_threads = True
         self._is_open = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def leave(self):
         """Close the port: whoever calls from now on is refused the connection."""

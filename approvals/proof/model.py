@@ -58,7 +58,7 @@ class Model:
         self._server.daemon_threads = True
         self.port = self._server.server_port
         self.url = f"http://{address}:{self.port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def stop(self):
         self._server.shutdown()

@@ -46,7 +46,7 @@ class Pages(BaseHTTPRequestHandler):
 def pages(product):
     """A web server that the desk finds under pages.example.org; its port."""
     server = ThreadingHTTPServer(("127.77.0.9", 0), Pages)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     before = product.hosts.read_text()
     product.hosts.write_text(
         f"{before}127.77.0.9 pages.example.org\n10.1.2.3 inner.example.org\n169.254.169.254 meta.example.org\n"

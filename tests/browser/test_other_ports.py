@@ -33,7 +33,7 @@ def dev_server():
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
     server.heard = heard
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()

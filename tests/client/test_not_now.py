@@ -31,7 +31,7 @@ def server():
             pass
 
     made = HTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=made.serve_forever)
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     yield made
     made.shutdown()

@@ -35,7 +35,7 @@ def serve():
     def start(other=0):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
         server.seen, server.other = [], other
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         running.append(server)
         return server
 

@@ -54,7 +54,7 @@ def serve():
 
     def start(handler, address=HERE):
         server = ThreadingHTTPServer((address, 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         running.append(server)
         return server.server_port
 

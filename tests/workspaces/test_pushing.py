@@ -306,7 +306,7 @@ def answer(settings):
 
         methods = {"do_GET": reply, "do_POST": reply, "log_message": lambda *_: None}
         servers.append(ThreadingHTTPServer(("127.0.0.1", 0), type("Fixed", (BaseHTTPRequestHandler,), methods)))
-        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        threading.Thread(target=servers[-1].serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return f"http://127.0.0.1:{servers[-1].server_port}/team/shop.git"
 
     yield start

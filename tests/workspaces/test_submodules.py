@@ -160,7 +160,7 @@ def served(places, tmp_path):
             super().do_GET()
 
     server = ThreadingHTTPServer((HERE, 0), partial(Handler, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def serve(name, at="team/{}"):
         target = folder / at.format(name)

@@ -108,7 +108,7 @@ def fetched():
             pass
 
     server = ThreadingHTTPServer((FETCH, 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     yield server.server_port
     server.shutdown()
     server.server_close()

@@ -85,7 +85,7 @@ def site(settings):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     pages.address = f"http://127.0.0.1:{server.server_port}"
     yield pages
