@@ -3,6 +3,7 @@
 Most of it follows from what a test uses; lists below name what only a clock tells. Paths are below `tests/`.
 """
 
+import gc
 import os
 import random
 from collections import Counter
@@ -158,6 +159,12 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_collection_finish():
+    """Leave what is loaded out of later collections of garbage: it lives as long as the process."""
+    gc.collect()
+    gc.freeze()
 
 
 def _further_cases(items, most: int | None) -> list:
