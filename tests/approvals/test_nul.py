@@ -30,7 +30,7 @@ EVENTS = [
 
 @pytest.fixture(autouse=True)
 def short_hold(settings):
-    settings.HANDRAIL_HOLD_SECONDS = 1
+    settings.HANDRAIL_HOLD_SECONDS = 0.2
 
 
 @pytest.mark.django_db(transaction=True)

@@ -37,7 +37,7 @@ def plain(text) -> str:
 
 @pytest.fixture(autouse=True)
 def short_hold(settings):
-    settings.HANDRAIL_HOLD_SECONDS = 1
+    settings.HANDRAIL_HOLD_SECONDS = 0.2
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def test_the_client_and_the_program_for_acp_have_the_same_file():
 
 @pytest.fixture(autouse=True)
 def short_hold(settings):
-    settings.HANDRAIL_HOLD_SECONDS = 1
+    settings.HANDRAIL_HOLD_SECONDS = 0.2
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ PLUMBING = [
 @pytest.fixture
 def ask_hook(hook, agent_token, settings):
     """`ask_hook(program, tool, arguments)`: what the agent does after the answer to its call."""
-    settings.HANDRAIL_HOLD_SECONDS = 1
+    settings.HANDRAIL_HOLD_SECONDS = 0.2
 
     def ask(agent, tool, arguments, **more):
         event = before(agent, arguments, tool) | more

@@ -16,7 +16,7 @@ GO_ON = {"continue": True}
 
 @pytest.fixture(autouse=True)
 def short_hold(settings):
-    settings.HANDRAIL_HOLD_SECONDS = 1
+    settings.HANDRAIL_HOLD_SECONDS = 0.2
 
 
 def after(arguments=CALL, name="PostToolUse", **more):
