@@ -232,8 +232,8 @@ def test_a_pause_asked_of_a_killed_engine_ends_no_program_until_it_can_be_finish
 
 
 def waits(life) -> bool:
-    [pause] = [each for each in life.call("GET", "/operations").json["operations"] if each["kind"] == "pause"]
-    return "waits" in pause["progress"]
+    """Whether the last operation waits until an engine is back."""
+    return "waits" in life.call("GET", "/operations").json["operations"][0]["progress"]
 
 
 def seen(life) -> dict:
@@ -273,7 +273,8 @@ def struck_in_a_move(life, verb, point, strike, afterwards=lambda: None):
         edited = described(life)
     with life.desk.standing_at(point, asked):
         strike()
-    life.settled()
+    # A pause waits for an engine that is away; everything else ends.
+    life.desk.tells(lambda: not seen(life)["busy"] or waits(life), within=120)
     afterwards()
     # Whatever it was at that moment, it comes to rest, with a reason, and nothing of it is lost.
     life.desk.tells(lambda: (found := life.settled())["state"] in AT_REST or json.dumps(found), within=60)
