@@ -4,10 +4,10 @@ Text that others wrote meets these patterns on event loops, and Python's `re` ho
 This finds all calls of `re` by their syntax, evaluates the pattern in its module, and asks recheck from npm about each.
 A comment `# pattern: REASON` on the statement or above it lets a pattern pass.
 
-recheck takes minutes for all and says the same each time, so told.json keeps that; a new pattern is asked about.
+recheck needs minutes for all patterns, so verdicts.json keeps its verdicts; it is run only for patterns without one.
 
-    deploy/patterns/check.py [FILE...]   check these files, or those of git
-    deploy/patterns/check.py --keep      write what was said of the patterns of git's files into told.json
+    deploy/patterns/check.py [FILE...]   check these files, or all tracked ones
+    deploy/patterns/check.py --keep      check all tracked files, and write their patterns' verdicts to verdicts.json
 """
 
 import ast
@@ -27,8 +27,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-TOOLS = ROOT / ".venv" / "patterns"  # recheck, and what it said of patterns that told.json does not have
-TOLD = HERE / "told.json"
+TOOLS = ROOT / ".venv" / "patterns"  # recheck, and its verdicts on patterns that verdicts.json lacks
+VERDICTS = HERE / "verdicts.json"
 sys.path[:0] = [str(ROOT), str(ROOT / "client"), str(HERE)]
 
 import regex_js  # noqa: E402
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
         if one.asked:
             one.wrong = judge(one.at, answers[key_of(one.asked)])
     if "--keep" in arguments:
-        keep({key: answers[key] for key in {key_of(one.asked) for one in found if one.asked}})
+        keep_verdicts({key: answers[key] for key in {key_of(one.asked) for one in found if one.asked}})
     bad = [one for one in found if one.wrong and not one.excused]
     for one in bad:
         print(f"{one.at}: {one.wrong}: {one.text[:120]}")
@@ -242,44 +242,49 @@ def judge(at: str, told: dict) -> str:
     if at.startswith(tuple(EXCUSED)) and "exponential" not in told["complexity"]:
         return ""
     if told["status"] == "vulnerable":
-        slow = told.get("attack", "")  # told.json leaves it out
+        slow = told.get("attack", "")  # verdicts.json has none
         return f"takes {told['complexity']} time" + (f", on {slow[:60]}" if slow else "")
     return "" if told["status"] == "safe" else f"nobody knows its time ({told['why']})"
 
 
 def ask(asked: list[dict]) -> dict[str, dict]:
-    """Return {key: what recheck says}; what it said of the same pattern before is kept, but for "took too long"."""
-    known = told_before()
+    """Return {key: recheck's verdict}. Kept verdicts are used again; one that ended by a time limit is not kept."""
+    known = kept_verdicts()
     by_key = {key_of(one): one for one in asked}
     if by_key.keys() <= known.keys():
         return known
     install()
-    kept = TOOLS / "told.json"
+    kept = TOOLS / "verdicts.json"
     known |= json.loads(kept.read_text()) if kept.exists() else {}
     new = [one for key, one in by_key.items() if key not in known]
     shares = [new[start::WORKERS] for start in range(WORKERS)]
     with ThreadPoolExecutor(WORKERS) as pool:
         for share, told in zip(shares, pool.map(recheck, shares), strict=True):
             known |= {key_of(one): said for one, said in zip(share, told, strict=True)}
-    kept.write_text(json.dumps({key: said for key, said in known.items() if said["why"] != "timeout"}))
+    kept.write_text(json.dumps(without_timeouts(known)))
     return known
 
 
-def asked_how() -> str:
-    """Return a digest of recheck's version and of how it is asked."""
+def recheck_digest() -> str:
+    """Return a digest of recheck's version and of the program that runs it."""
     return hashlib.sha256((HERE / "package-lock.json").read_bytes() + (HERE / "recheck.js").read_bytes()).hexdigest()
 
 
-def told_before() -> dict[str, dict]:
-    told = json.loads(TOLD.read_text())
-    return told["said"] if told["asked_how"] == asked_how() else {}
+def kept_verdicts() -> dict[str, dict]:
+    """Return {key: verdict} of verdicts.json; nothing if another recheck gave them."""
+    kept = json.loads(VERDICTS.read_text())
+    return kept["verdicts"] if kept["recheck"] == recheck_digest() else {}
 
 
-def keep(said: dict[str, dict]):
-    """Write told.json, with a line for each pattern; the inputs that make one slow are left out."""
-    verdicts = {key: {name: said[key][name] for name in ("status", "complexity", "why")} for key in sorted(said)}
-    lines = [f"  {json.dumps(key)}: {json.dumps(verdict)}" for key, verdict in verdicts.items()]
-    TOLD.write_text(f'{{"asked_how": "{asked_how()}", "said": {{\n' + ",\n".join(lines) + "\n}}\n")
+def keep_verdicts(verdicts: dict[str, dict]):
+    """Write verdicts.json, with a line for each pattern and without the input that makes one slow."""
+    kept = {key: {name: verdicts[key][name] for name in ("status", "complexity", "why")} for key in sorted(verdicts)}
+    lines = [f"  {json.dumps(key)}: {json.dumps(verdict)}" for key, verdict in without_timeouts(kept).items()]
+    VERDICTS.write_text(f'{{"recheck": "{recheck_digest()}", "verdicts": {{\n' + ",\n".join(lines) + "\n}}\n")
+
+
+def without_timeouts(verdicts: dict[str, dict]) -> dict[str, dict]:
+    return {key: verdict for key, verdict in verdicts.items() if verdict["why"] != "timeout"}
 
 
 def recheck(share: list[dict]) -> list[dict]:

@@ -43,14 +43,16 @@ def test_a_reason_beside_it_lets_it_pass(tmp_path):
     assert (code, said) == (0, "")
 
 
-def test_what_recheck_said_is_not_asked_again_until_its_version_changes(monkeypatch, tmp_path):
-    monkeypatch.setattr(check, "TOLD", tmp_path / "told.json")
-    monkeypatch.setattr(check, "recheck", lambda share: pytest.fail("it was asked") if share else [])
-    asked, said = {"source": "never [met] before", "flags": ""}, {"status": "safe", "complexity": "linear", "why": ""}
-    check.keep({check.key_of(asked): said})
-    assert check.ask([asked]) == {check.key_of(asked): said}
-    monkeypatch.setattr(check, "asked_how", lambda: "another version")
-    assert check.told_before() == {}
+def test_a_kept_verdict_is_used_until_recheck_changes(monkeypatch, tmp_path):
+    monkeypatch.setattr(check, "VERDICTS", tmp_path / "verdicts.json")
+    monkeypatch.setattr(check, "recheck", lambda share: pytest.fail("recheck was run") if share else [])
+    asked = {"source": "never [met] before", "flags": ""}
+    verdict = {"status": "safe", "complexity": "linear", "why": ""}
+    slow = {"source": "too slow to tell", "flags": ""}
+    check.keep_verdicts({check.key_of(asked): verdict, check.key_of(slow): verdict | {"why": "timeout"}})
+    assert check.ask([asked]) == {check.key_of(asked): verdict}
+    monkeypatch.setattr(check, "recheck_digest", lambda: "another version")
+    assert check.kept_verdicts() == {}
 
 
 def test_how_it_is_used_decides(tmp_path):
