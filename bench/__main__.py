@@ -1,7 +1,7 @@
 """`make bench`: every benchmark, one after the other, each beside the peers it is measured against.
 
     python -m bench                 all of them
-    python -m bench store loop      some of them
+    python -m bench store hold      some of them
 
 Each is a folder here with a `__main__` of its own; what they print goes to bench/results as well.
 """

@@ -9,12 +9,12 @@ import argparse
 import asyncio
 import json
 import os
-import statistics
 import sys
 import time
 
+from bench.desk import Desk, running
+from bench.figures import spread
 from bench.hold.__main__ import hook, waiting
-from bench.loop.desk import Desk, running
 
 OF_ONE_AGENT = 50  # an agent may have 100 actions that wait
 CROWDS = 3  # rounds with many agents
@@ -26,13 +26,6 @@ LIMITS = {
     "one approval to {agents} polls": 1000,
     "one stop to {agents} hooks": 1000,
 }
-
-
-def spread(seconds: list[float]) -> dict:
-    """{p50, p95, max, n} in milliseconds."""
-    cuts = statistics.quantiles(seconds, n=20, method="inclusive") if len(seconds) > 1 else seconds * 19
-    values = {"p50": cuts[9], "p95": cuts[18], "max": max(seconds)}
-    return {name: round(value * 1000, 1) for name, value in values.items()} | {"n": len(seconds)}
 
 
 async def commands(desk: Desk, key: str, rounds: int) -> dict:

@@ -19,7 +19,7 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from bench.loop.__main__ import spread
+from bench.figures import spread
 from tests.workspaces.drivers.runs import IMAGES, OPTIONS, driver_of, image_of
 from workspaces.drivers.base import DriverError, RunSpec
 from workspaces.drivers.init_client import InitClient

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import aiohttp
 
-from bench.loop.desk import Desk
+from bench.desk import Desk
 from tests.support.product import Product
 
 OF_ONE_AGENT = 50  # an agent may have 100 cards that wait

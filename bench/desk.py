@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sys
 import tempfile
 import time
 import uuid
@@ -10,8 +9,7 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.support import CHECKOUT
-from tests.support.product import Product, free_port
+from tests.support.product import Product
 
 
 @contextlib.asynccontextmanager
@@ -27,25 +25,6 @@ async def running():
                 yield Desk(session, agent, person, product)
         finally:
             await asyncio.to_thread(product.clean_up)  # it has a loop of its own
-
-
-@contextlib.asynccontextmanager
-async def echo_server():
-    """Start a bare echo behind daphne and yield its URL."""
-    port = free_port()
-    command = ["-m", "daphne", "-v", "0", "-b", "127.0.0.1", "-p", str(port), "bench.loop.echo:application"]
-    server = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=CHECKOUT)
-    try:
-        for _ in range(200):
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                break
-            await asyncio.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/"
-    finally:
-        server.terminate()
-        await server.wait()
 
 
 class Desk:
