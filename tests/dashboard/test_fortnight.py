@@ -15,8 +15,8 @@ from django.utils import timezone
 from approvals.models import Action, AgentSession, Status
 from dashboard import clock
 from dashboard.event_log.verify import prove
-from dashboard.management.fortnight import story, telling
 from dashboard.models import Event, Membership, Role, Team
+from deploy.demo.fortnight import story, telling
 from workspaces import changed_lines, recordings
 from workspaces.beside import beside
 from workspaces.comparisons import Point

@@ -1,4 +1,4 @@
-"""`manage.py demo`: run the demonstration (deploy/demo/agent.py) against the Handrail on this machine."""
+"""`manage.py demo`: run the demonstration (deploy/demo) against the Handrail on this machine; from a checkout only."""
 
 import os
 import subprocess
@@ -11,13 +11,13 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
 from dashboard import clock
-from dashboard.management.fortnight import telling
 from dashboard.models import Actor, Agent, Membership, Role, Team, Token
 from dashboard.people.provisioning import revoke, token_for
 from dashboard.tokens import sha256
 
 BY = "manage.py demo"
 TOKEN_LIFETIME = timedelta(hours=8)  # in case the demonstration is killed
+STORY = settings.BASE_DIR / "deploy" / "demo"  # no wheel has it
 
 
 class Command(BaseCommand):
@@ -36,12 +36,16 @@ class Command(BaseCommand):
         )
 
     def handle(self, unattended, fortnight, beside_real_data, **options):
+        if not STORY.is_dir():
+            raise CommandError("An installed Handrail has no demonstration. Run this in a checkout of its repository.")
         if fortnight:
             return self._fortnight(beside_real_data)
         return self._demonstrate(unattended)
 
     def _fortnight(self, beside_real_data: bool):
         """Make the fortnight in a team of its own, once."""
+        from deploy.demo.fortnight import telling  # no wheel has it
+
         if telling.is_told():
             raise CommandError("The fortnight is there already: its team is `demo`.")
         if telling.has_other_data() and not beside_real_data:
@@ -75,7 +79,7 @@ class Command(BaseCommand):
         return token_for(team, by=BY, expires_at=clock.now() + TOKEN_LIFETIME, **of)
 
     def _run(self, tokens: dict) -> int:
-        words = [sys.executable, "deploy/demo/agent.py", settings.HANDRAIL_PUBLIC_URL, str(settings.BASE_DIR)]
+        words = [sys.executable, str(STORY / "agent.py"), settings.HANDRAIL_PUBLIC_URL, str(settings.BASE_DIR)]
         # Pass the tokens in the environment: everybody on the machine can read a command line.
         process = subprocess.Popen(words, cwd=settings.BASE_DIR, env=os.environ | tokens)
         while True:

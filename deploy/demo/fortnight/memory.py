@@ -1,8 +1,8 @@
 """What stays beyond a session of the fortnight: lessons of repositories, edited notes, artifacts, and a hand-over."""
 
 from dashboard.access import caller_of
-from dashboard.management.fortnight import programs, story
 from dashboard.models import Actor
+from deploy.demo.fortnight import programs, story
 from workspaces.models import Artifact
 from workspaces.runner.operations import promote
 from workspaces.services import artifacts

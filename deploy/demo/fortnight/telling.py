@@ -22,10 +22,10 @@ from approvals.talk import messages
 from approvals.transitions import actor_of
 from dashboard import clock
 from dashboard.access import Caller, caller_of
-from dashboard.management.fortnight import conversation, memory, programs, story
 from dashboard.models import Actor, Agent, Membership, Role, Team
 from dashboard.people.provisioning import agent_of, person_in, team_by_slug
 from dashboard.problems import Problem
+from deploy.demo.fortnight import conversation, memory, programs, story
 from workspaces import lifecycle, operations, paths
 from workspaces.egress.attempts import Attempt
 from workspaces.models import Environment, Runner, State, Workspace, WorkspaceLabel

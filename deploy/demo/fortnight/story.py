@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from dashboard.management.fortnight import texts
+from deploy.demo.fortnight import texts
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from dashboard import clock
-from dashboard.management.fortnight import texts
 from dashboard.models import Actor
+from deploy.demo.fortnight import texts
 from workspaces import lifecycle, recordings
 from workspaces.models import Command, Operation, Phase, Terminal
 from workspaces.shim.recording import Recorder
