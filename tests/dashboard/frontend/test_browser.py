@@ -11,12 +11,10 @@ from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.http import HttpResponse
 from django.template import engines
-from django.template.loader import render_to_string
 from django.urls import path as at
-from django.utils import timezone
 
-from dashboard.site.styleguide import HOSTILE, sample
 from dashboard.templatetags.handrail import FIRST, REST
+from tests.dashboard.frontend import styleguide
 
 POLICY = (
     "default-src 'none'; script-src 'self' 'nonce-n'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -60,7 +58,7 @@ class Site:
         if path == "/part":
             text = PART.format(self.news, "line<br>" * 200, self.version, self.asked)
             return engines["django"].from_string(text).render(context).encode(), "text/html"
-        return render_to_string("styleguide.html", sample() | context | {"now": timezone.now()}).encode(), "text/html"
+        return styleguide.page(**context).encode(), "text/html"
 
 
 @pytest.fixture
@@ -141,7 +139,7 @@ def test_what_the_page_shows_decodes_back_to_the_exact_bytes(site, page):
             return [...exactBytes(blocks[0].querySelector(".exact"))];
         }"""
     )
-    assert bytes(found) == HOSTILE
+    assert bytes(found) == styleguide.HOSTILE
 
 
 def test_new_rows_at_the_end_come_in_and_others_wait_behind_a_button(site, page):

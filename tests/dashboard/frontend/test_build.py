@@ -79,6 +79,7 @@ def test_a_wheel_from_a_clone_holds_pages_styles_scripts_and_packages(clone, tmp
     needed |= {"dashboard/static/css/tokens.css", "dashboard/static/js/card.js", "dashboard/templates/base.html"}
     needed |= {f"dashboard/locale/de/LC_MESSAGES/{domain}.mo" for domain in ("django", "djangojs")}
     assert needed - packed == set()
+    assert [name for name in packed if "fortnight" in name or "styleguide" in name] == []
 
 
 def test_an_editable_install_fills_the_checkout(clone, tmp_path):
