@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import json5
-import rfc8785
 
 from dashboard.problems import invalid
+from handrail_verify import canonical
 
 MAX_BYTES = 64 * 1024  # the parser reads some 100 KB a second
 MB = 1024**2
@@ -273,7 +273,7 @@ def _text_of(value) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, bool | float) and math.isfinite(value):
-        return rfc8785.dumps(value).decode()
+        return canonical.dumps(value).decode()
     return str(value) if isinstance(value, int) else None
 
 
