@@ -21,6 +21,7 @@ from dashboard.access import ROLES, Caller
 from dashboard.failpoints import failpoint
 from dashboard.models import Membership, Team
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
+from handrail_verify.passkeys import in_event
 
 APPROVE, DENY, EDIT = "approve", "deny", "edit"
 MAX_COMMENT = 4000
@@ -295,11 +296,7 @@ def _approve(action: Action, still_open: Q, caller, comment: str, how: Approval)
 
 
 def _passkey_in_event(how: Approval) -> dict:
-    if how.passkey is None:
-        return {}
-    from approvals.step_up import assertions  # as above
-
-    return {"passkey": assertions.in_event(how.passkey)}
+    return {} if how.passkey is None else {"passkey": in_event(how.passkey)}
 
 
 @dataclass(frozen=True)

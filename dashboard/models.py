@@ -12,10 +12,10 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy
 
 from dashboard import clock, redaction
-from dashboard.event_log.chain import GENESIS, chain_hash
 from dashboard.logs import log_event
 from dashboard.row_locks import LockingQuerySet
 from dashboard.wakes import wake_feeds
+from handrail_verify.log import GENESIS, chain_hash
 
 
 class Role(models.TextChoices):
@@ -381,7 +381,7 @@ class Event(models.Model):
         return f"{self.seq} {self.verb}"
 
     def as_export(self) -> dict:
-        """Return the event as it is exported and hashed (see dashboard.event_log.chain)."""
+        """Return the event as it is exported and hashed (see handrail_verify.log)."""
         exported = {
             "team": str(self.team_id),
             "seq": self.seq,

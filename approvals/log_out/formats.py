@@ -11,7 +11,7 @@ PRIORITY = AUDIT * 8 + NOTICE
 
 
 def line(event: Event) -> bytes:
-    """Return the event as it is exported (`approvals.audit verify` reads it), as one line."""
+    """Return the event as it is exported (`handrail_verify log` reads it), as one line."""
     return json.dumps(event.as_export(), ensure_ascii=False).encode() + b"\n"
 
 

@@ -1,13 +1,12 @@
 """The challenges that people's passkeys sign to approve critical actions."""
 
-import hashlib
 import secrets
 import uuid
 
 from django.conf import settings
 from django.db import models
 
-from dashboard.strict_json import canonical
+from handrail_verify.passkeys import challenge_bytes
 
 
 def _nonce() -> str:
@@ -43,8 +42,3 @@ class PasskeyChallenge(models.Model):
             person=str(self.user_id),
             verdict=self.verdict,
         )
-
-
-def challenge_bytes(**bound: str) -> bytes:
-    """Return the SHA-256 over the RFC 8785 bytes of what the challenge binds."""
-    return hashlib.sha256(canonical(bound)).digest()

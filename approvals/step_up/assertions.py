@@ -3,37 +3,29 @@
 Loaded only where passkeys are used: in web, and by the command that checks again.
 """
 
-import hashlib
 import struct
-from datetime import datetime, timedelta
+from base64 import b64encode
 
-from cryptography.exceptions import InvalidSignature
+from django.db.models import Q
 from fido2 import cbor
-from fido2.cose import CoseKey
 from fido2.server import Fido2Server
-from fido2.utils import websafe_decode, websafe_encode
+from fido2.utils import websafe_encode
 from fido2.webauthn import (
     AttestedCredentialData,
     AuthenticationResponse,
-    AuthenticatorData,
-    CollectedClientData,
     PublicKeyCredentialRpEntity,
     UserVerificationRequirement,
 )
 
 from approvals.models import Action, Decision, PasskeyChallenge
-from approvals.models.passkeys import challenge_bytes
 from approvals.step_up import challenges
 from approvals.step_up.requirement import verdict_of
 from dashboard.models import Event
 from dashboard.people import passkeys
 from dashboard.problems import Problem
-from dashboard.strict_json import canonical
+from handrail_verify import passkeys as verified
 
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error)  # what parsing raises
-BROKEN = (*MALFORMED, Problem)  # what reading a kept assertion raises that somebody changed
-
-RECORDED_WITHIN = timedelta(minutes=1)  # between the check of an assertion and the decision's row
 
 
 def credential_of(passkey) -> AttestedCredentialData:
@@ -88,12 +80,6 @@ def _kept(made: PasskeyChallenge, passkey, used: AttestedCredentialData, respons
     }
 
 
-def in_event(kept: dict) -> dict:
-    """Return what the log says of an assertion: the passkey, and the SHA-256 of all that is kept."""
-    about = {"name": kept["name"], "credential": kept["credential"]}
-    return about | {"assertion_sha256": hashlib.sha256(canonical(kept)).hexdigest()}
-
-
 # Later ---------------------------------------------------------------------------------------------------------------
 
 
@@ -103,61 +89,25 @@ def kept_ones():
     return found.select_related("action__team", "revision", "user").order_by("at")
 
 
+def record_of(decision: Decision) -> dict:
+    """Return all that it takes to check the decision's assertion, as it is exported for `python -m handrail_verify`."""
+    verdict = verdict_of(alone=bool(decision.assertion.get("solo")), unheld=decision.unheld, tree=decision.applied_tree)
+    return {
+        "team": decision.action.team.slug,
+        "action": str(decision.action),
+        "action_id": str(decision.action_id),
+        "person": str(decision.user),
+        "person_id": str(decision.user_id),
+        "at": decision.at.isoformat(),
+        "verdict": verdict if decision.verdict == "approve" else decision.verdict,
+        "digest": decision.revision.digest,
+        "call": b64encode(decision.revision.canonical).decode(),
+        "passkey": decision.assertion["passkey"],
+    }
+
+
 def faults(decision: Decision) -> list[str]:
     """Check a kept assertion again; return what is wrong with it, as sentences: [] if it still proves the decision."""
-    kept = decision.assertion["passkey"]
-    try:
-        found = _faults_of_signature(decision, kept)
-        told = in_event(kept)
-        key_hash = passkeys.key_hash(websafe_decode(kept["public_key"]))
-    except BROKEN:
-        return ["What was kept can't be read."]
-    events = Event.objects.filter(team=decision.action.team_id, subject_id=str(decision.action_id))
-    events = events.filter(verb__in=("action.approved", "action.vote"), actor_id=str(decision.user_id))
-    if not any(event.data.get("passkey") == told for event in events):
-        found.append("The log has no approval with this assertion.")
-    added = Event.objects.filter(verb="person.passkey_added", actor_id=str(decision.user_id))
-    keys = {event.data["key_sha256"] for event in added if event.data.get("credential") == kept["credential"]}
-    if key_hash not in keys:
-        found.append("The log does not say that this person added a passkey with this key.")
-    return found
-
-
-def _faults_of_signature(decision: Decision, kept: dict) -> list[str]:
-    """Compare what was signed with the decision's own rows, and check the signature."""
-    client_data = CollectedClientData(websafe_decode(kept["client_data"]))
-    authenticator_data = AuthenticatorData(websafe_decode(kept["authenticator_data"]))
-    verdict = verdict_of(alone=bool(decision.assertion.get("solo")), unheld=decision.unheld, tree=decision.applied_tree)
-    challenge = challenge_bytes(
-        action=str(decision.action_id),
-        digest=decision.revision.digest,
-        expires_at=kept["expires_at"],
-        nonce=kept["nonce"],
-        person=str(decision.user_id),
-        verdict=verdict if decision.verdict == "approve" else decision.verdict,
-    )
-    found = []
-    if hashlib.sha256(bytes(decision.revision.canonical)).hexdigest() != decision.revision.digest:
-        found.append("The call's bytes are not those of its digest.")
-    if client_data.type != CollectedClientData.TYPE.GET or client_data.challenge != challenge:
-        found.append("It was signed for another action, digest, verdict, person or time.")
-    if decision.at > datetime.fromisoformat(kept["expires_at"]) + RECORDED_WITHIN:
-        found.append("The decision is later than the challenge allowed.")
-    if client_data.origin != kept["origin"]:
-        found.append("It was signed on another site.")
-    if authenticator_data.rp_id_hash != hashlib.sha256(kept["rp_id"].encode()).digest():
-        found.append("It was signed for another relying party.")
-    if not (authenticator_data.is_user_present() and authenticator_data.is_user_verified()):
-        found.append("The passkey did not verify its person.")
-    if not _is_signed(kept, authenticator_data, client_data):
-        found.append("The signature is wrong.")
-    return found
-
-
-def _is_signed(kept: dict, authenticator_data: AuthenticatorData, client_data: CollectedClientData) -> bool:
-    public_key = CoseKey.parse(cbor.decode(websafe_decode(kept["public_key"])))
-    try:
-        public_key.verify(bytes(authenticator_data) + client_data.hash, websafe_decode(kept["signature"]))
-    except InvalidSignature:
-        return False
-    return True
+    about = Q(team=decision.action.team_id, subject_id=str(decision.action_id), verb__in=verified.APPROVED)
+    events = Event.objects.filter(about | Q(verb=verified.ADDED), actor_id=str(decision.user_id))
+    return verified.faults(record_of(decision), [event.as_export() for event in events])

@@ -10,8 +10,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from approvals.models import Action, AgentSession, Decision, Message, Revision, Status
-from dashboard.event_log.chain import GENESIS, chain_hash
 from dashboard.models import Agent, Event, Membership, Team
+from handrail_verify.log import GENESIS, chain_hash
 from workspaces.models import (
     Command,
     Environment,

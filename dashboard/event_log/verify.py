@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from django.core.cache import cache
 
 from dashboard import clock
-from dashboard.event_log.chain import GENESIS, chain_hash
 from dashboard.models import Event, Team
+from handrail_verify.log import GENESIS, chain_hash
 
 BATCH_SIZE = 250  # events read at a time
 RENDER_SECONDS = 0.02  # spent on all teams while the page is rendered; the open page requests the rest

@@ -10,7 +10,6 @@ database, so it knows at least what the database knows. The same holds for the k
 is copied. Workspace files are copied as they are at that time, whether or not programs are running.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -31,12 +30,11 @@ from dashboard.files.locks import take_lock
 from dashboard.keys import keyring
 from dashboard.keys.key_files import make_private
 from dashboard.ops import database
+from handrail_verify.backup import FORMAT, MANIFEST, POSTGRES, SQLITE, TAR, VERSION, BadBackup, measure, verify
 from workspaces import stores
 from workspaces.store.lock import writing
 from workspaces.store.zstd_stream import ZstdReader
 
-FORMAT, VERSION = "handrail-backup", 1
-MANIFEST, TAR = "manifest.json", "home.tar.zst"
 CHUNK_BYTES = 1 << 20
 # Folders of HANDRAIL_HOME. Not saved: runs/ (programs that live on this host only), caches, static files, copies.
 KEPT = ("checkpoints", "keys", "runner", "stores", "workspaces")
@@ -63,7 +61,7 @@ def make(target: Path) -> dict:
             "version": VERSION,
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "database": connection.vendor,
-            "files": {path.name: _measure(path) for path in (base, target / TAR)},
+            "files": {path.name: measure(path) for path in (base, target / TAR)},
         }
         replace_file(target / MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
     except (OSError, sqlite3.Error, database.DatabaseRefused) as error:
@@ -79,9 +77,9 @@ def _copy_database(target: Path, aside: Path) -> Path:
         for store in stores:
             locks.enter_context(writing(store))
         if database.is_sqlite():
-            copied = database.copy_to(target / "database.sqlite3")
+            copied = database.copy_to(target / SQLITE)
         else:
-            copied = target / "database.dump"
+            copied = target / POSTGRES
             copied.touch(mode=0o600)
             _postgres("pg_dump", "--format=custom", "--no-owner", f"--file={copied}")
         for store in stores:
@@ -126,31 +124,12 @@ def _pack(target: Path, aside: Path):
         os.fsync(out.fileno())
 
 
-def _measure(path: Path) -> dict:
-    with path.open("rb") as opened:
-        return {"sha256": hashlib.file_digest(opened, "sha256").hexdigest(), "bytes": path.stat().st_size}
-
-
 def read_manifest(source: Path) -> dict:
     """Return the manifest of a complete backup. Raise BackupError, also if a file was damaged since."""
     try:
-        manifest = json.loads((source / MANIFEST).read_bytes())
-        known = (manifest["format"], manifest["version"]) == (FORMAT, VERSION)
-        files = dict(manifest["files"])
-    except FileNotFoundError:
-        raise BackupError(f"{source} is not a complete backup: it has no {MANIFEST}.") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BackupError(f"{source / MANIFEST} cannot be read: {error}.") from None
-    if not known:
-        raise BackupError(f"{source} is not a backup, or its format is not supported by this version.")
-    for name, expected in files.items():
-        try:
-            found = _measure(source / name)
-        except OSError as error:
-            raise BackupError(f"The backup is damaged: {name} cannot be read ({error.strerror}).") from None
-        if found != expected:
-            raise BackupError(f"The backup is damaged: the checksum of {name} does not match.")
-    return manifest
+        return verify(source)
+    except BadBackup as error:
+        raise BackupError(str(error)) from None
 
 
 RESTORING = ".restoring"  # in HANDRAIL_HOME during a restore; `up` refuses to start while it exists
@@ -247,12 +226,12 @@ def _load_database(source: Path, staged: Path):
     """Load the database. SQLite: into the staging folder, where this process opens it, and moved when all is done."""
     if connection.vendor == "sqlite":
         copied = staged / DATABASE
-        shutil.copyfile(source / "database.sqlite3", copied)
+        shutil.copyfile(source / SQLITE, copied)
         copied.chmod(0o600)
         connection.close()
         connection.settings_dict["NAME"] = str(copied)
     else:
-        _postgres("pg_restore", "--no-owner", "--exit-on-error", "--single-transaction", source / "database.dump")
+        _postgres("pg_restore", "--no-owner", "--exit-on-error", "--single-transaction", source / POSTGRES)
 
 
 def _postgres(program: str, *args):

@@ -124,7 +124,7 @@ def _log(*, deep: bool) -> list[Finding]:
     broken = [proof for proof in proofs if not proof.holds]
     if broken:
         where = ", ".join(f"{proof.team.name} at event {proof.seq:,}" for proof in broken)
-        fix = "Export the log, and compare it with a checkpoint: `python -m approvals.audit verify` (docs/log.md)."
+        fix = "Export the log, and compare it with a checkpoint: `python -m handrail_verify log` (docs/verifying.md)."
         return [Finding("log", False, f"Changed or incomplete: {where}.", fix)]
     if missing:
         fix = "Find out who removed them. A restart puts them back."

@@ -2,10 +2,9 @@
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from dashboard.files.locks import take_lock
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor, BackupPlan, Event
 from dashboard.ops import backup
+from handrail_verify.backup import BadBackup, check_database
 
 LATE = timedelta(hours=26)  # after the last good one
 BY = Actor.system("backup")
@@ -90,24 +90,14 @@ def verify(source: Path) -> int:
     Raise BackupError if it could not be restored.
     """
     manifest = backup.read_manifest(source)
-    copied = source / "database.sqlite3"
-    if copied.exists():
-        _check_sqlite(copied)
     try:
+        check_database(source)
         backup.read_archive(source / backup.TAR, ["tar", "--list"])
+    except BadBackup as error:
+        raise backup.BackupError(str(error)) from None
     except OSError as error:
         raise backup.BackupError(f"The backup is damaged: {backup.TAR} can't be read to its end: {error}.") from error
     return sum(measured["bytes"] for measured in manifest["files"].values())
-
-
-def _check_sqlite(path: Path):
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as opened:
-            [(found,)] = opened.execute("PRAGMA quick_check(1)").fetchall()
-    except sqlite3.DatabaseError as error:
-        found = str(error)
-    if found != "ok":
-        raise backup.BackupError(f"The backup's database is damaged: {found}.")
 
 
 def prune(base: Path, keep: int):

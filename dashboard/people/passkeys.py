@@ -1,6 +1,5 @@
 """The passkeys of people: for which address each was made, and whether it works at ours."""
 
-import hashlib
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -74,8 +73,3 @@ WAY_OUT = (
     "Set HANDRAIL_PUBLIC_URL back, or let people sign in with their password and a recovery code and add a passkey for "
     "this address. `manage.py reset_second_factor NAME` removes what somebody can no longer use."
 )
-
-
-def key_hash(public_key: bytes) -> str:
-    """Return the SHA-256 of a passkey's public key (CBOR), as the log names it."""
-    return hashlib.sha256(public_key).hexdigest()

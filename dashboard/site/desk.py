@@ -26,7 +26,6 @@ from approvals.pages.changed import Row
 from approvals.pages.lists import quiet_words
 from dashboard import clock, spans
 from dashboard.batches import in_batches
-from dashboard.event_log.chain import filter_note
 from dashboard.event_log.sentences import details
 from dashboard.event_log.verify import RENDER_SECONDS, prove
 from dashboard.feed import cursor_of
@@ -34,6 +33,7 @@ from dashboard.models import Agent, Event, Membership, Team
 from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in, without
 from dashboard.people import sessions
 from dashboard.site import desk_troubles, second_factor
+from handrail_verify.log import filter_note
 from workspaces.models import Run, State, StateCode, Workspace
 from workspaces.services import caps, retention, schedules, secret_expiry, store_maintenance
 from workspaces.services.retention import What, sweeps
@@ -243,7 +243,7 @@ def _subject_id(caller, text: str) -> str:
 @signed_in
 @require_safe
 def log_export(request):
-    """Stream one team's events as JSON lines, oldest first, for `approvals.audit verify`.
+    """Stream one team's events as JSON lines, oldest first, for `handrail_verify log`.
 
     A filtered export begins with a line that names the filters.
     """

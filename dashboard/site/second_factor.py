@@ -29,6 +29,7 @@ from dashboard.keys.keyring import Key, Ring
 from dashboard.models import Actor
 from dashboard.people import passkeys
 from dashboard.people.sign_ins import record_for_person
+from handrail_verify.passkeys import key_hash
 
 MAX_NAME = 60
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error)  # what parsing raises
@@ -201,7 +202,7 @@ def about(passkey: Authenticator) -> dict:
     """Return what the log says of a passkey."""
     credential = passkey.wrap().authenticator_data.credential_data.credential_id
     about = {"name": passkey.data["name"], "for": passkey.data.get("rp_id", "")}
-    return about | {"credential": websafe_encode(credential), "key_sha256": passkeys.key_hash(public_key_of(passkey))}
+    return about | {"credential": websafe_encode(credential), "key_sha256": key_hash(public_key_of(passkey))}
 
 
 def _note_confirmed(request, user, added: Authenticator):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from handrail_verify.signed import verify
 from tests.support import CHECKOUT
-from workspaces.manifests.signature import verify
 
 
 @pytest.fixture

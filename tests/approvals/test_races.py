@@ -15,9 +15,9 @@ from approvals import gate
 from approvals.calls import Call
 from approvals.models import Action, Decision, Status
 from dashboard import clock
-from dashboard.event_log.chain import chain_hash
 from dashboard.models import Event, Membership, Role
 from dashboard.problems import Problem
+from handrail_verify.log import chain_hash
 
 from .conftest import FORCE, LIST, PUSH
 

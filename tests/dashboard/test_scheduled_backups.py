@@ -63,7 +63,7 @@ def test_an_archive_that_ends_early_is_found_though_its_checksum_is_right(team, 
     packed = made / backup.TAR
     packed.write_bytes(packed.read_bytes()[:-20])
     manifest = json.loads((made / backup.MANIFEST).read_text())
-    manifest["files"][backup.TAR] = backup._measure(packed)
+    manifest["files"][backup.TAR] = backup.measure(packed)
     (made / backup.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(backup.BackupError, match="can't be read to its end"):
         scheduled_backups.verify(made)

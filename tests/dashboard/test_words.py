@@ -22,7 +22,7 @@ def test_the_settings_tables_list_exactly_what_settings_read():
 def test_nothing_else_reads_a_variable_of_ours():
     elsewhere = [
         path.relative_to(CHECKOUT)
-        for app in ("dashboard", "workspaces", "approvals")
+        for app in ("dashboard", "workspaces", "approvals", "handrail_verify")
         for path in (CHECKOUT / app).rglob("*.py")
         if path.parent.name != "snippets"  # given out, to run elsewhere
         and path.name != "command_hook.py"  # runs beside agents
@@ -49,7 +49,9 @@ def test_files_that_the_documents_point_to_are_there():
 def test_modules_and_names_of_the_architecture_page_exist():
     page = (CHECKOUT / "docs" / "architecture.md").read_text()
     files = [
-        path for app in ("dashboard", "workspaces", "approvals", "static") for path in (CHECKOUT / app).rglob("*.*")
+        path
+        for app in ("dashboard", "workspaces", "approvals", "handrail_verify", "static")
+        for path in (CHECKOUT / app).rglob("*.*")
     ]
     known = {path.relative_to(CHECKOUT).as_posix() for path in files} | {path.name for path in files}
     assert set(re.findall(r"`([\w./-]+\.(?:py|js))`", page)) - known == set()
@@ -117,6 +119,10 @@ OLD_WORDS = (
 
 def test_the_old_words_of_the_interface_do_not_come_back():
     pages = [*(CHECKOUT / "templates").rglob("*.html"), *(CHECKOUT / "static" / "js").rglob("*.js")]
-    modules = [path for app in ("dashboard", "workspaces", "approvals") for path in (CHECKOUT / app).rglob("*.py")]
+    modules = [
+        path
+        for app in ("dashboard", "workspaces", "approvals", "handrail_verify")
+        for path in (CHECKOUT / app).rglob("*.py")
+    ]
     texts = {path.relative_to(CHECKOUT): path.read_text() for path in [*pages, *modules]}
     assert [(str(path), words) for path, text in texts.items() for words in OLD_WORDS if words in text] == []

@@ -6,8 +6,8 @@ import pytest
 
 from dashboard import clock
 from dashboard.keys import log_key
+from handrail_verify.signed import verify
 from workspaces.manifests import keep
-from workspaces.manifests.signature import verify
 from workspaces.models import Manifest, Run, Runner
 
 from .conftest import make_workspace

@@ -12,12 +12,13 @@ from django.core.management import CommandError, call_command
 from approvals.models import Decision, LineComment, NotificationSettings, PushSubscription
 from dashboard import clock
 from dashboard.access import caller_of
-from dashboard.event_log.chain import verify as verify_log
 from dashboard.keys import log_key
 from dashboard.models import Actor, Event, Membership, Role, SignInLink, Token
 from dashboard.problems import Problem
+from handrail_verify import signed
+from handrail_verify.log import verify as verify_log
 from workspaces.models import Operation, PurgeReceipt, SavedView, Workspace
-from workspaces.services.scrub import people, receipts
+from workspaces.services.scrub import people
 
 from .conftest import FORCE, PUSH
 
@@ -88,7 +89,7 @@ def test_the_receipt_is_signed_and_has_neither_name_nor_address(team, bob, alice
     purge(client, Membership.objects.get(user=bob))
     receipt = PurgeReceipt.objects.get()
     text = client.get(f"/scrub/receipts/{receipt.pk}/").content
-    body = receipts.verify(text, log_key.public_key())
+    body = signed.verify(text, log_key.public_key(), signed.RECEIPT_PREFIX)
     assert (body["about"], body["person"], body["reason"]) == ("person", str(bob.pk), REASON)
     assert body["keyed_hash"] == people.fingerprint("bob")
     removed, stays = ({group["what"] for group in body[part]} for part in ("removed", "not_removed"))

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
+from handrail_verify.signed import verify
 from tests.support.visitor import Visitor
-from workspaces.manifests.signature import verify
 
 
 @pytest.fixture(scope="module")

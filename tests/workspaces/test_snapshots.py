@@ -10,11 +10,11 @@ import time
 import pytest
 import zstandard
 
+from handrail_verify.signed import verify
 from tests.support.visitor import Visitor
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import IMAGES, why_not
 from tests.workspaces.test_stopping import until_shown
-from workspaces.manifests.signature import verify
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from dashboard.api_base import PROBLEMS
 from dashboard.keys import log_key
 from dashboard.pages import as_uuid
 from dashboard.problems import not_found
+from handrail_verify.signed import ALGORITHM
 from workspaces.api.lookup import find, number_of
 from workspaces.manifests import compare, keep
-from workspaces.manifests.signature import ALGORITHM
 from workspaces.models import Manifest
 
 router = Router(tags=["snapshots"])
@@ -48,5 +48,5 @@ def compared(request, key: str, n: str, other: str = ""):
 
 @router.get("/manifests/key", response={200: KeyOut} | PROBLEMS)
 def public_key(request):
-    """Return the public key that verifies manifests: `python -m workspaces.manifests verify FILE --key KEY`."""
+    """Return the public key that verifies manifests: `python -m handrail_verify manifest FILE --key KEY`."""
     return Status(200, {"algorithm": ALGORITHM, "key": log_key.public_key()})

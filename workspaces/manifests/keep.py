@@ -6,8 +6,8 @@ import re
 from dashboard.keys import log_key
 from dashboard.problems import invalid, not_found
 from dashboard.strict_json import canonical
+from handrail_verify import signed
 from workspaces import absent
-from workspaces.manifests import signature
 from workspaces.models import KEY_PATTERN, Manifest, Workspace
 
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -17,18 +17,18 @@ NAME = re.compile(rf"(?P<key>{KEY_PATTERN})/(?:(?P<number>\d{{1,9}})|run/(?P<run
 def keep(body: dict, **of) -> Manifest:
     """Sign the body and create the row of a `snapshot` or a `run` (by `snapshot=`, `run=` or `run_id=`)."""
     text = canonical(body)
-    signed = signature.sign(text, log_key.private_key())
-    return Manifest.objects.create(body=body, sha256=hashlib.sha256(text).hexdigest(), signature=signed, **of)
+    signature = signed.sign(text, log_key.private_key())
+    return Manifest.objects.create(body=body, sha256=hashlib.sha256(text).hexdigest(), signature=signature, **of)
 
 
 def download_of(manifest: Manifest) -> dict:
     """Return the manifest as it is downloaded, with its digest, signature and public key."""
-    return signature.as_download(manifest.body, manifest.sha256, manifest.signature, log_key.public_key())
+    return signed.as_download(manifest.body, manifest.sha256, manifest.signature, log_key.public_key())
 
 
 def is_signed(manifest: Manifest) -> bool:
     """Return whether the row's signature is that of its body, by this installation's key."""
-    return signature.is_signed(canonical(manifest.body), manifest.signature, log_key.public_key())
+    return signed.is_signed(canonical(manifest.body), manifest.signature, log_key.public_key())
 
 
 def find(who, name: str, *, team_id=None) -> Manifest:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dashboard.event_log.chain import GENESIS, chain_hash
+from handrail_verify.log import GENESIS, chain_hash
 
 WITHOUT_CHECKPOINT = "; whether later ones were cut off, only a checkpoint tells (--checkpoint)"
 

@@ -18,6 +18,7 @@ from dashboard import clock
 from dashboard.access import caller_of
 from dashboard.models import Event, Membership, Team
 from dashboard.problems import Problem
+from handrail_verify.passkeys import in_event
 from tests.approvals.conftest import FORCE, PUSH
 from tests.support.passkey import SoftPasskey
 from workspaces.models import Runner
@@ -61,7 +62,7 @@ def test_it_counts_and_is_kept_and_the_log_names_the_passkey(ask, bob, lena, bob
     kept = Decision.objects.get(user=bob).assertion["passkey"]
     assert kept["name"] == "Bob's phone"
     said = Event.objects.get(verb="action.vote").data["passkey"]
-    assert said == assertions.in_event(kept)
+    assert said == in_event(kept)
     assert "passkey" not in Event.objects.get(verb="action.approved").data
     assert Decision.objects.get(user=lena).assertion is None
 

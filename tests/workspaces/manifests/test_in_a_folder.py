@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from handrail_verify.signed import verify
 from workspaces import paths
 from workspaces.manifests.keep import keep
-from workspaces.manifests.signature import verify
 from workspaces.models import Environment, Workspace
 from workspaces.runner import folder_manifest, shown_manifest, snapshots
 from workspaces.runner.folder_manifest import digests

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from workspaces.manifests.signature import verify
+from handrail_verify.signed import verify
 
 PATH = ".handrail/manifest.json"
 # Each must fail, and leave what is shown as it is.

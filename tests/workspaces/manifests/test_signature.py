@@ -1,5 +1,6 @@
 """A downloaded manifest is verified with the public key alone, and a changed one is not."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -9,9 +10,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dashboard.keys import log_key
+from handrail_verify import canonical
+from handrail_verify import signed as signing
+from handrail_verify.signed import BadManifest, verify
 from tests.support import CHECKOUT
-from workspaces.manifests import signature
-from workspaces.manifests.signature import BadManifest, verify
 
 
 @pytest.fixture
@@ -19,10 +21,10 @@ def signed(tmp_path, settings):
     """(the download as bytes, the public key)"""
     settings.KEYS_DIR = tmp_path / "keys"
     body = {"workspace": "repo-1", "snapshot": 3, "kind": "manual", "tree": "ab" * 32, "bytes": 1 << 40, "who": "ä"}
-    text = signature.rfc8785.dumps(body)
-    value = signature.sign(text, log_key.private_key())
-    digest = signature.hashlib.sha256(text).hexdigest()
-    return json.dumps(signature.as_download(body, digest, value, log_key.public_key())).encode(), log_key.public_key()
+    text = canonical.dumps(body)
+    value = signing.sign(text, log_key.private_key())
+    digest = hashlib.sha256(text).hexdigest()
+    return json.dumps(signing.as_download(body, digest, value, log_key.public_key())).encode(), log_key.public_key()
 
 
 def test_it_verifies_and_gives_its_body(signed):
@@ -41,8 +43,8 @@ def _changed(download, **fields) -> bytes:
 
 def _resigned(download) -> bytes:
     """Changed, with the digest that belongs to the change."""
-    body = {name: value for name, value in json.loads(download).items() if name not in signature.ADDED}
-    digest = signature.hashlib.sha256(signature.rfc8785.dumps(body | {"snapshot": 4})).hexdigest()
+    body = {name: value for name, value in json.loads(download).items() if name not in signing.ADDED}
+    digest = hashlib.sha256(canonical.dumps(body | {"snapshot": 4})).hexdigest()
     return _changed(download, snapshot=4, sha256=digest)
 
 

@@ -19,11 +19,12 @@ from approvals.models import (
 )
 from dashboard import clock
 from dashboard.access import Caller
-from dashboard.event_log.chain import verify as verify_log
 from dashboard.keys import log_key
 from dashboard.models import Event
+from handrail_verify import signed
+from handrail_verify.log import verify as verify_log
+from handrail_verify.signed import BadManifest
 from workspaces import paths, secrets
-from workspaces.manifests.signature import BadManifest
 from workspaces.models import Artifact, Secret, Snapshot
 from workspaces.runner.operations.scrub import _collect
 from workspaces.services import archives
@@ -225,7 +226,7 @@ def test_the_receipt_is_signed_and_holds_no_value(purge, team, said, recorded, w
     about = {"about": "a value", "fingerprint": wanted.fingerprint, "reason": "a leak"}
     receipt = receipts.write(team, done, **about, by=BY, asked_at=clock.now())
     told = api(token_of(alice)).get(f"/api/v1/purges/{receipt.pk}")
-    body = receipts.verify(told.content, log_key.public_key())
+    body = signed.verify(told.content, log_key.public_key(), signed.RECEIPT_PREFIX)
     assert {group["what"]: group["count"] for group in body["removed"]} == {
         "action message": 1,
         "agent message": 1,
@@ -239,7 +240,7 @@ def test_the_receipt_is_signed_and_holds_no_value(purge, team, said, recorded, w
     event = Event.objects.get(verb="data.purged")
     assert (event.data["sha256"], event.data["removed"], event.data["kept"]) == (receipt.sha256, 3, 1)
     with pytest.raises(BadManifest):
-        receipts.verify(told.content.replace(b"a leak", b"a loss"), log_key.public_key())
+        signed.verify(told.content.replace(b"a leak", b"a loss"), log_key.public_key(), signed.RECEIPT_PREFIX)
 
 
 @pytest.mark.parametrize("before", range(0, 300, 15))

@@ -3,18 +3,16 @@
 import hashlib
 from collections import Counter, defaultdict
 
-import rfc8785
 from django.db import transaction
 
 from dashboard import clock
 from dashboard.keys import log_key
 from dashboard.models import Actor, Event
-from workspaces.manifests import signature
+from handrail_verify import canonical, signed
 from workspaces.models import PurgeReceipt
 from workspaces.services.scrub.places import Place
 from workspaces.services.scrub.purging import Purged
 
-PREFIX = b"handrail purge receipt\n"
 MAX_NAMED = 200  # places of one group that a receipt names
 
 
@@ -45,12 +43,12 @@ def write(
 
 @transaction.atomic
 def _save(team, body: dict, counts: dict, by: Actor, now) -> PurgeReceipt:
-    canonical = rfc8785.dumps(body)
+    text = canonical.dumps(body)
     receipt = PurgeReceipt.objects.create(
         team=team,
         body=body,
-        sha256=hashlib.sha256(canonical).hexdigest(),
-        signature=signature.sign(canonical, log_key.private_key(), PREFIX),
+        sha256=hashlib.sha256(text).hexdigest(),
+        signature=signed.sign(text, log_key.private_key(), signed.RECEIPT_PREFIX),
         created_at=now,
     )
     data = {"about": body["about"], "reason": body["reason"], "sha256": receipt.sha256} | counts
@@ -77,9 +75,4 @@ def _named(places: list[Place]) -> list[str]:
 
 
 def as_download(receipt: PurgeReceipt) -> dict:
-    return signature.as_download(receipt.body, receipt.sha256, receipt.signature, log_key.public_key())
-
-
-def verify(text: bytes, key: str) -> dict:
-    """Return the body of a downloaded receipt that was signed with this public key (base64). Raise BadManifest."""
-    return signature.verify(text, key, PREFIX)
+    return signed.as_download(receipt.body, receipt.sha256, receipt.signature, log_key.public_key())

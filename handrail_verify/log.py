@@ -1,17 +1,18 @@
-"""The hash chain of a team's events: how an event is hashed, and how an export is verified on its own.
-
-No Django here: anybody can verify an export with this file alone.
-"""
+"""The hash chain of a team's events: how an event is hashed, and how an export is verified on its own."""
 
 import hashlib
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-import rfc8785
+from handrail_verify import canonical
 
 GENESIS = "0" * 64
 KEYS = {"team", "seq", "at", "actor", "verb", "subject", "workspace", "data", "prev", "hash"}
 MAX_LINE = 16_000_000  # bytes of one exported event
+NOTE = re.compile(r"(\d{1,18}):([0-9a-f]{64})")  # a checkpoint
 
 
 class BadEvent(ValueError):
@@ -37,7 +38,7 @@ class Checked:
 def chain_hash(event):
     """Return the SHA-256 (hex) of an event's canonical JSON without its own hash; ValueError if it has none."""
     body = {key: value for key, value in event.items() if key != "hash"}
-    return hashlib.sha256(rfc8785.dumps(body)).hexdigest()
+    return hashlib.sha256(canonical.dumps(body)).hexdigest()
 
 
 def verify(lines, checkpoint=None):
@@ -90,7 +91,7 @@ def read_event(line, number):
     if len(line) > MAX_LINE:
         raise BadEvent(f"Line {number} is longer than {MAX_LINE:,} bytes.")
     try:
-        event = json.loads(line, object_pairs_hook=_once_each, parse_constant=_no_constant)
+        event = canonical.loads_once(line)
     except (ValueError, RecursionError):
         raise BadEvent(f"Line {number} is not one JSON object with each key once.") from None
     if not isinstance(event, dict):
@@ -102,17 +103,6 @@ def read_event(line, number):
     if not whole or not all(isinstance(event[key], str) for key in ("team", "prev", "hash", "verb", "at")):
         raise BadEvent(f"Line {number} is not an exported event: a field has the wrong type.")
     return event
-
-
-def _once_each(pairs):
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key appears twice")
-    return found
-
-
-def _no_constant(name):
-    raise ValueError(f"{name} is not JSON")
 
 
 def _check_own(event, number):
@@ -169,3 +159,33 @@ def _check_checkpoint(checkpoint, first, last, noted):
         raise BadEvent(f"The checkpoint is event {seq}, but the file starts at event {first['seq']}.")
     if noted != digest:
         raise BadEvent(f"Event {seq} is not the one of the checkpoint: the log was rewritten up to there.")
+
+
+def read_checkpoint(text):
+    """Return (seq, hash) from SEQ:HASH, or from the last line of a file, which is SEQ:HASH or an event."""
+    match = NOTE.fullmatch(text.strip().lower())
+    if not match:
+        try:
+            lines = Path(text).read_bytes().decode(errors="replace").strip().splitlines()
+        except (OSError, ValueError):
+            raise BadEvent(f"The checkpoint {text[:80]} is neither SEQ:HASH nor a file that can be read.") from None
+        last = lines[-1].strip() if lines else ""
+        match = NOTE.fullmatch(last.lower()) or _noted_event(last)
+    if not match:
+        raise BadEvent(f"The checkpoint file {text[:80]} holds no SEQ:HASH and no event.")
+    return int(match[1]), match[2]
+
+
+def _noted_event(line):
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return NOTE.fullmatch(f"{event.get('seq')}:{event.get('hash')}") if isinstance(event, dict) else None
+
+
+def events_of(lines) -> Iterator[dict]:
+    """Yield the events of an export that was verified."""
+    for number, line in enumerate(lines, 1):
+        if number > 1 or filters_of(line) is None:
+            yield read_event(line, number)
