@@ -1,72 +1,144 @@
 """Which changed files are left out of a review, because git ignores them or a tool builds them.
 
-A file is left out only if the rules of both trees ignore it: a pattern that was added between them, perhaps by the
-agent whose work is reviewed, hides nothing.
+A file is left out only if both trees ignore it and git tracks it in neither: a pattern that was added between them,
+perhaps by the agent whose work is reviewed, hides nothing.
 """
 
 import logging
+from fnmatch import fnmatchcase
 
 from django.core.cache import cache
 
-from dashboard.workers.pool import Late, Worker, Workers
-from workspaces.ignoring import BUILT
+from workspaces.envelope.sensitive_names import NOT_SECRET, SECRET_NAMES, any_takes_effect
+from workspaces.git_files import index as git_index
+from workspaces.git_files import patterns
+from workspaces.git_files.work import Spent, Work
 from workspaces.store import Store, StoreError
-from workspaces.store.objects import FILE, FOLDER
+from workspaces.store.objects import FILE, Entry
 
 logger = logging.getLogger("handrail.web")
 
-SECONDS = 10.0
+SECONDS = 5.0
 MAX_FOLDERS = 400  # whose .gitignore is read in one comparison
 MAX_BYTES = 64 * 1024  # of one .gitignore
+INDEX_BYTES = 64 << 20
+MAX_INDEXED = 500_000
+MAX_WORK = 256 << 20  # bytes of all that is read
 KEPT_SECONDS = 600
-NAME = b".gitignore"
-_BUILT_FOLDERS = {name.rstrip("/").encode() for name in BUILT if name.endswith("/") and "*" not in name}
-
-matchers = Workers(lambda: Worker("workspaces.ignoring"), 1, queue_seconds=SECONDS)
+# What tools make again from other files. Names that a project may use for its own, such as `build`, are not among them.
+BUILT = b"""
+node_modules/
+bower_components/
+__pycache__/
+*.pyc
+*.pyo
+.venv/
+venv/
+.tox/
+.nox/
+.eggs/
+*.egg-info/
+.mypy_cache/
+.pytest_cache/
+.ruff_cache/
+.hypothesis/
+.ipynb_checkpoints/
+.gradle/
+.next/
+.nuxt/
+.svelte-kit/
+.parcel-cache/
+.turbo/
+.nyc_output/
+.terraform/
+.DS_Store
+"""
+_BUILT = patterns.parse(BUILT)
+_SLASH = ord("/")
 
 
 def ignored(store: Store, trees: tuple[str, str], paths: list[bytes]) -> frozenset[bytes]:
-    """Return those of the changed paths that are left out; none if the patterns take too long."""
+    """Return those of the changed paths that are left out; none if it takes too long to tell."""
     key = f"ignored:{store.id}:{trees[0]}:{trees[1]}"
     if (found := cache.get(key)) is not None:
         return found
-    names = [path.decode("utf-8", "surrogateescape") for path in paths]
-    rules = [_rules(store, tree, paths) for tree in trees]
+    work = Work(MAX_WORK, SECONDS)
     try:
-        indexes = matchers.ask({"trees": rules, "paths": names}, SECONDS)["ignored"]
-    except Late as late:
-        logger.warning("no file is ignored between %s and %s: %s", *trees, late)
-        indexes = []
-    found = frozenset(paths[index] for index in indexes)
+        with work.running():
+            rules = [_Rules(store, tree, work) for tree in trees]
+            found = frozenset(path for path in paths if all(each.ignore(path) for each in rules))
+    except (Spent, git_index.Unreadable) as error:
+        logger.warning("no file is ignored between %s and %s: %s", *trees, error)
+        found = frozenset()
     cache.set(key, found, KEPT_SECONDS)
     return found
 
 
-def _rules(store: Store, tree: str, paths: list[bytes]) -> dict[str, list[str]]:
-    """Return {folder with a slash at its end: lines} of each .gitignore at or above the paths."""
-    found: dict[str, list[str]] = {}
-    folders = {b""} | {b"/".join(parts[:n]) for parts in map(_folders_of, paths) for n in range(1, len(parts) + 1)}
-    for folder in sorted(folders, key=lambda name: (name.count(b"/"), name))[:MAX_FOLDERS]:
-        text = _gitignore(store, tree, folder)
-        if text is not None:
-            name = folder.decode("utf-8", "surrogateescape")
-            found[f"{name}/" if name else ""] = text.decode("utf-8", "surrogateescape").splitlines()
-    return found
+class _Rules:
+    """What is ignored in one tree: built folders and what a .gitignore matches, without what git tracks."""
 
+    def __init__(self, store: Store, tree: str, work: Work):
+        self.store, self.tree, self.work = store, tree, work
+        self.tracked: set[bytes] = set()
+        self.files: dict[bytes, list[patterns.Pattern]] = {}  # by folder, with a slash unless it is the root
+        self.folders: dict[bytes, bool] = {}  # whether each is ignored
+        self._read(b"")
 
-def _folders_of(path: bytes) -> list[bytes]:
-    """Return the names of the folders that a path is in, up to one that is left out anyway."""
-    parts = path.split(b"/")[:-1]
-    built = next((n for n, part in enumerate(parts) if part in _BUILT_FOLDERS), len(parts))
-    return parts[:built]
+    def ignore(self, path: bytes) -> bool:
+        """Return whether git would not list the path, or a tool built it."""
+        above = (path[:at] for at, letter in enumerate(path) if letter == _SLASH)
+        is_ignored = any(map(self._ignore_folder, above)) or self._matches(path, False)
+        return is_ignored and path not in self.tracked
 
+    def _ignore_folder(self, folder: bytes) -> bool:
+        """Return whether the folder is ignored, if those above are not; read what one says that is not."""
+        if folder not in self.folders:
+            self.folders[folder] = self._matches(folder, True)
+            if not self.folders[folder] and len(self.folders) < MAX_FOLDERS:
+                self._read(folder + b"/")
+        return self.folders[folder]
 
-def _gitignore(store: Store, tree: str, folder: bytes) -> bytes | None:
-    try:
-        inside = store.entry(tree, folder) if folder else store.root(tree)
-        entry = store.catalog.folder(inside.content).find(NAME) if inside.kind == FOLDER and inside.kept else None
-        if entry is None or entry.kind != FILE or not entry.kept or entry.size > MAX_BYTES:
+    def _matches(self, path: bytes, is_folder: bool) -> bool:
+        self.work.take(len(path))
+        if patterns.matching(_BUILT, path, is_folder):
+            return True
+        if _is_always_shown(path):
+            return False
+        ends = [at + 1 for at, letter in enumerate(path) if letter == _SLASH]
+        prefixes = (b"", *(path[:end] for end in ends))
+        files = tuple((prefix, self.files[prefix]) for prefix in prefixes if prefix in self.files)
+        return patterns.innermost(files, path, is_folder)
+
+    def _read(self, prefix: bytes):
+        """Take what a folder's .gitignore says, and what git tracks in a repository there. Raise Unreadable."""
+        if text := self._content(prefix + b".gitignore", MAX_BYTES):
+            self.files[prefix] = patterns.parse(text)
+        if self._entry(prefix + b".git/index") is not None:
+            if (data := self._content(prefix + b".git/index", INDEX_BYTES)) is None:
+                raise git_index.Unreadable("an index is too large to read")
+            self.tracked.update(prefix + path for path in git_index.parse(data, MAX_INDEXED).entries)
+
+    def _entry(self, path: bytes) -> Entry | None:
+        try:
+            return self.store.entry(self.tree, path)
+        except StoreError:
             return None
-        return store.read(tree, b"/".join(part for part in (folder, NAME) if part))
-    except StoreError:
-        return None
+
+    def _content(self, path: bytes, limit: int) -> bytes | None:
+        entry = self._entry(path)
+        if entry is None or entry.kind != FILE or not entry.kept or entry.size > limit:
+            return None
+        self.work.take(entry.size)
+        try:
+            return self.store.read(self.tree, path)
+        except StoreError:
+            return None
+
+
+def _is_always_shown(path: bytes) -> bool:
+    """Return whether a review must not miss it whatever is ignored: it takes effect by itself, or may hold secrets."""
+    parts = path.decode("utf-8", "surrogateescape").lower().split("/")
+    if any_takes_effect(parts) or parts[-1] == ".gitignore":
+        return True
+    is_secret = any(fnmatchcase(parts[-1], pattern) for pattern in SECRET_NAMES)
+    return is_secret and not any(fnmatchcase(parts[-1], pattern) for pattern in NOT_SECRET)

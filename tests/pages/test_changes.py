@@ -90,7 +90,7 @@ def workspace(team, agent, tmp_path):
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    """Colours and ignored files come however long the processes that find them take to start."""
+    """Colours and ignored files come however busy the machine is."""
     monkeypatch.setattr(highlight, "COLOUR_SECONDS", 100)
     monkeypatch.setattr(ignored, "SECONDS", 100)
 

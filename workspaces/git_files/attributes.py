@@ -24,7 +24,7 @@ State = tuple[str, Value]
 class Line(NamedTuple):
     """A pattern, or the name of a macro, and what it says in the order of the file."""
 
-    parts: tuple[bytes, ...]
+    glob: patterns.Glob | None
     macro: str
     states: tuple[State, ...]
 
@@ -83,7 +83,7 @@ class Attributes:
         """Return the lines with a pattern, with what they say of the attributes that are read."""
         used = []
         for line in self._parsed(text):
-            if line.parts and (told := self._told(line.states)):
+            if line.glob and (told := self._told(line.states)):
                 self._work.take(KEPT)
                 used.append(line._replace(states=told))
         return used
@@ -98,10 +98,9 @@ class Attributes:
         return tuple(last.values())
 
     def _apply(self, found: dict[str, Value], lines: list[Line], path: bytes):
-        names = tuple(path.split(b"/"))
         for line in reversed(lines):
             self._work.take()
-            if patterns.is_path(line.parts, names):
+            if line.glob.matches(path):
                 self._take(found, line.states)
 
     def _take(self, found: dict[str, Value], states: tuple[State, ...]):
@@ -133,11 +132,10 @@ def _line(text: bytes) -> Line | None:
         glob, _, rest = _BLANK.sub(b" ", text).partition(b" ")
     states = tuple(_state(word) for word in _BLANK.split(rest) if word)
     if glob.startswith(b"[attr]"):
-        return Line((), glob[6:].decode("utf-8", "replace"), states)
+        return Line(None, glob[6:].decode("utf-8", "replace"), states)
     if glob.endswith(b"/") or len(glob) > patterns.MAX_PATTERN:  # folders have no attributes
         return None
-    parts = tuple(part for part in glob.split(b"/") if part)
-    return Line(parts if b"/" in glob else (b"**", *parts), "", states) if parts else None
+    return Line(patterns.glob_of(glob), "", states)
 
 
 def _closing(text: bytes) -> int:

@@ -147,7 +147,7 @@ class _Walk:
         """Return whether git would list it as untracked: not ignored, and if a folder, with such a file in it."""
         self.check_time()
         is_folder = stat.S_ISDIR(info.st_mode)
-        if _is_ignored(path, is_folder, ignored):
+        if ignore_patterns.innermost(ignored, path, is_folder):
             return False
         if not is_folder:
             return stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)
@@ -169,14 +169,6 @@ class _Walk:
 def _name_of(data: bytes, name_bytes: int) -> bytes:
     algorithm = "sha1" if name_bytes == 20 else "sha256"
     return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
-
-
-def _is_ignored(path: bytes, is_folder: bool, ignored: tuple) -> bool:
-    """Return what the innermost ignore file with a matching pattern says."""
-    for prefix, patterns in reversed(ignored):
-        if (found := ignore_patterns.matching(patterns, path[len(prefix) :], is_folder)) is not None:
-            return found
-    return False
 
 
 def _staged(files, index: Index, sha: str | None, found: dict[bytes, str], walk: _Walk):

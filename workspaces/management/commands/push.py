@@ -9,9 +9,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-import pathspec
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+
+from workspaces.git_files.patterns import matching, parse
 
 
 class Refused(CommandError):
@@ -106,12 +107,11 @@ def pack(source: Path, archive, patterns: list[str]) -> list[str]:
     Return the paths that no workspace can hold: devices. A tar has no sockets.
     """
     left_out: list[str] = []
-    spec = pathspec.GitIgnoreSpec.from_lines(patterns)
+    parsed = parse(os.fsencode("\n".join(patterns)))
 
     def keep(member: tarfile.TarInfo):
-        name = member.name + "/" if member.isdir() else member.name
         member.uname = member.gname = ""
-        if spec.match_file(name):
+        if matching(parsed, os.fsencode(member.name), member.isdir()):
             if member.isreg():  # else another name of the file would be written as a link to this one
                 found = (source / member.name).lstat()
                 tar.inodes.pop((found.st_ino, found.st_dev), None)
