@@ -22,6 +22,7 @@ from approvals.evidence.argv import after
 from approvals.evidence.deletes import Place
 from approvals.evidence.findings import TimeLimit
 from approvals.models import Action, Status, Tier
+from approvals.own_verbs import PUSHES
 from approvals.policy.paths import is_secret
 from approvals.policy.run_files import run_files
 from approvals.transitions import add_revision, move, record
@@ -119,7 +120,7 @@ def _shown(path: str, root: str) -> str:
 
 def _questions(place: Place, tool: str, arguments: dict, commands: list):
     """Yield (state, question for git) for each push: its commits, and uncommitted changes if it commits first."""
-    if tool in pushes.OWN_TOOLS:
+    if tool in PUSHES:
         yield COMMIT, export.question_of(place.workspace, arguments.get("branch", "")) | {"left": False}
         return
     commits = any("commit" in (after(step["words"], ("git",)) or ("", []))[1] for step in commands)

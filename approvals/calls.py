@@ -41,7 +41,7 @@ class Call:
     hold_s: int | None = None  # how long the hook can wait; the action cannot be extended beyond it
     idempotency_key: str | None = None
     wraps: bool = False  # it is answered with a changed call, which runs in the box of a connected folder
-    own_verb: bool = False  # of approvals.workspace_actions, which no caller can name directly
+    own_verb: bool = False  # of approvals.own_verbs, which no caller can name directly
     asks: bool = False  # a person decides even if the policy would allow it
     schema: dict | None = None  # the JSON schema of the tool's arguments
     served: object | None = None  # of an MCP tool behind a gate (approvals.mcp_tools.Served)

@@ -1,7 +1,6 @@
 """Evaluate a call against the active policy. Any error here leads to a question for a person."""
 
 import logging
-import shlex
 from dataclasses import dataclass, field, replace
 
 from django.db.models import Prefetch
@@ -16,6 +15,7 @@ from approvals.context.scripts import scripts_for
 from approvals.context.servers import servers_for
 from approvals.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
+from approvals.own_verbs import OWN_VERBS, title_of
 from approvals.policy.verdict import reason
 from dashboard.strict_json import without_nul
 from workspaces.masking import without_credentials
@@ -28,40 +28,6 @@ logger = logging.getLogger("handrail.gate")
 ALLOWED = (Tier.LOW, Tier.MEDIUM)
 QUORUM = {Tier.CRITICAL: 2}  # how many different people must approve; other tiers that need approval take one
 MAX_TITLE = 300
-# Handrail's own verbs (approvals.workspace_actions), which no rule can allow: {tool: title}.
-OWN_VERBS = {
-    "Handrail.Delete": "Move {key} to the trash",
-    "Handrail.Reset": "Reset {key} to the snapshot after setup",
-    "Handrail.Restore": "Restore {key} to snapshot {snapshot}",
-    "Handrail.Push": "Push {key} to branch {branch} of {remote}",
-    "Handrail.PullRequest": "Push {key} to branch {branch} of {remote} and open the pull request {title!r}",
-    "Handrail.Allow": "Allow {host} for {key}{how_long}",
-    "Handrail.Remove": "Delete {path} in {key}",
-    "Handrail.Terminal": "Open a terminal in {key}: {argv}",
-    "Handrail.Type": "Type {text!r} into the terminal {name} of {key}",
-    "Handrail.Pause": "Pause {key}",
-    "Handrail.Resume": "Resume {key}",
-    "Handrail.Stop": "Stop {key}",
-    "Handrail.Retry": "Retry creating {key}",
-    "Handrail.Unpin": "Unpin snapshot {snapshot} of {key}",
-    "Handrail.Cancel": "Cancel {command} in {key}",
-    "Handrail.StopOperation": "Stop the {kind} operation in {key}",
-    "Handrail.Awake": "{keep} {key} awake{until}",
-    "Handrail.Keep": "Accept the files of {key} as they are",
-    "Handrail.PutBack": "Put {path} back into {key}, where a held program made it",
-}
-
-# Verbs that cannot be undone: data leaves the workspace, input goes to a shell, or a program ends.
-IRREVERSIBLE = (
-    "Handrail.Push",
-    "Handrail.PullRequest",
-    "Handrail.Allow",
-    "Handrail.Terminal",
-    "Handrail.Type",
-    "Handrail.Cancel",
-    "Handrail.StopOperation",
-)
-HOW_LONG = {"once": " once", "environment": " and its environment"}
 
 
 class PolicyUnavailable(Exception):
@@ -104,13 +70,8 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
     `held`: it will run in the envelope of its verdict (`can_be_held`).
     """
     if tool in OWN_VERBS:
-        how_long = HOW_LONG.get(arguments.get("scope"), "")
-        known = {"snapshot": "", "branch": "", "host": "", "remote": workspace.remote}
-        keep, until = ("Keep", f" until {arguments['until']}") if arguments.get("until") else ("Stop keeping", "")
-        argv = shlex.join(arguments.get("argv") or [])
-        known |= arguments | {"how_long": how_long, "argv": argv, "keep": keep, "until": until}
-        title = without_credentials(OWN_VERBS[tool].format(key=workspace.key, **known))[:MAX_TITLE]
-        undo = "no" if tool in IRREVERSIBLE else "yes"
+        title = without_credentials(title_of(tool, arguments, workspace))[:MAX_TITLE]
+        undo = "yes" if OWN_VERBS[tool].can_undo else "no"
         why = reason("high", _why_own_verb(tool, workspace))
         return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo=undo, title=title)
     try:

@@ -16,8 +16,9 @@ from django.utils.translation import gettext
 from approvals import calls, judges, own_questions
 from approvals.bound_files import Bound
 from approvals.calls import Call, beneath, root_of
-from approvals.evaluation import OWN_VERBS, PolicyResult, content, covered, current
+from approvals.evaluation import PolicyResult, content, covered, current
 from approvals.models import Action, Tier
+from approvals.own_verbs import OWN_VERBS
 from approvals.policy.deeds import loses_data, moves_money
 from approvals.policy.rules import FILE_WRITERS
 

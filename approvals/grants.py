@@ -15,9 +15,10 @@ from approvals import grant_scopes, own_questions
 from approvals.bound_files import FILE, Bound
 from approvals.calls import Call, root_of
 from approvals.decisions import APPROVE, decide, may_approve
-from approvals.evaluation import OWN_VERBS, PolicyResult, content, current, with_all
+from approvals.evaluation import PolicyResult, content, current, with_all
 from approvals.grant_scopes import EXACT, Scope
 from approvals.models import Action, ActionEndCode, Grant, Status, Tier
+from approvals.own_verbs import OWN_VERBS
 from approvals.transitions import withdraw
 from dashboard import clock, json_text, lookup
 from dashboard.access import caller_of

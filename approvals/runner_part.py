@@ -11,7 +11,7 @@ from workspaces import extensions
 def register():
     extensions.kinds |= {
         "broker": broker.broker,
-        "workspace_action": workspace_actions.carrier,
+        "workspace_action": workspace_actions.KIND,
         "put_hook_back": hook_watch.carrier,
         asking.KIND: taking.carrier,
     }

@@ -10,8 +10,8 @@ from django.db.models import Q
 
 from approvals import own_questions
 from approvals.calls import BROKER, sha256
-from approvals.evaluation import OWN_VERBS
 from approvals.models import Action, ActionEndCode, BoundFile, Decision, Revision, Status
+from approvals.own_verbs import OWN_VERBS
 from dashboard import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import Problem, conflict

@@ -1,109 +1,33 @@
 """Handrail's own verbs as actions: requests of an agent to change a workspace that a person must approve first.
 
 workspaces/needs_approval.py raises AskFirst for them, and `ask` turns it into an action. Once that is approved, the
-operation kind `carrier` calls the same function again, with the approval in the actor.
+operation kind `workspace_action` calls the same function again, with the approval in the actor.
 """
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
 
-from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.db.models import Q
 
 from approvals import bound_files, gate
 from approvals.calls import BROKER, Call, root_of
-from approvals.evaluation import OWN_VERBS, content, judge_or_ask, with_all
-from approvals.evidence import pushes
+from approvals.evaluation import content, judge_or_ask, with_all
 from approvals.expiry import mark_uncertain, record_carried
 from approvals.models import Action, ActionEndCode, Status
+from approvals.own_verbs import OWN_VERBS, PUSHES, tool_of
 from approvals.transitions import final_decision, withdraw
 from dashboard.problems import conflict, invalid
 from dashboard.strict_json import canonical
-from workspaces import history, holding, lifecycle, operations, quarantine, terminals
+from workspaces import holding, operations
 from workspaces.models import Command, Operation, Phase, ReasonCode, Terminal
 from workspaces.needs_approval import AskFirst
 from workspaces.runner.job import Kind
 from workspaces.runner.refusals import Refused, unclear
-from workspaces.services import commands, export, idle, integrity, network, pull_requests
 
 OF_A_PUSH = ("pushed", "remote", "missing", "missing_count", "shown", "now", "url", "number")  # for the agent's report
 OPERATION_TIMEOUT = 3600.0  # seconds that an operation may take before its action is marked uncertain
 SHOWN_BYTES = 512 * 1024  # limit for file content, or a name, that is shown to a person
 ENDED = (Status.DENIED, Status.EXPIRED, Status.CANCELLED)
-
-
-@dataclass(frozen=True)
-class Verb:
-    """`carry(workspace, arguments, by)` does it; returns an Operation to wait for, a Terminal it opened, or None."""
-
-    tool: str
-    carry: Callable[..., Operation | Terminal | None]
-
-
-def _remove(workspace, wish, by):
-    lifecycle.take_safety_snapshot(workspace, by=by, label="before a file was deleted")
-    path = wish["path"].encode()
-    history.delete_file(workspace, path, by=by)
-    lifecycle.record(workspace, by, "file.deleted", history.named("path", path))
-
-
-def _type(workspace, wish, by):
-    rows = Terminal.objects.select_related("workspace__environment", "workspace__runner")
-    terminal = rows.get(pk=wish["terminal"], workspace=workspace)
-    terminals.check_typing(terminal, wish["text"].encode(), by=by)
-    async_to_sync(terminals.type_into)(terminal, wish["text"].encode())
-    lifecycle.record(workspace, by, "terminal.typed", {"bytes": len(wish["text"].encode())}, subject=terminal)
-
-
-def _unpin(workspace, wish, by):
-    lifecycle.pin(history.find_snapshot(workspace, wish["snapshot"]), False, by=by)
-
-
-def _cancel(workspace, wish, by):
-    command = Command.objects.select_related("operation", "workspace__environment").get(
-        pk=wish["id"], workspace=workspace
-    )
-    commands.cancel_command(command, by=by)
-
-
-def _stop_operation(workspace, wish, by):
-    lifecycle.cancel_operation(workspace, Operation.objects.get(pk=wish["operation"], workspace=workspace), by=by)
-
-
-def _keep_awake(workspace, wish, by):
-    idle.keep_awake(workspace, wish["until"] and datetime.fromisoformat(wish["until"]), by=by)
-
-
-VERBS = {
-    "delete": Verb("Handrail.Delete", lambda workspace, wish, by: lifecycle.trash(workspace, by=by)),
-    "pause": Verb("Handrail.Pause", lambda workspace, wish, by: lifecycle.pause(workspace, by=by, **wish)),
-    "resume": Verb("Handrail.Resume", lambda workspace, wish, by: lifecycle.resume(workspace, by=by)),
-    "stop": Verb("Handrail.Stop", lambda workspace, wish, by: lifecycle.stop(workspace, by=by)),
-    "retry": Verb("Handrail.Retry", lambda workspace, wish, by: lifecycle.retry(workspace, by=by)),
-    "reset": Verb("Handrail.Reset", lambda workspace, wish, by: lifecycle.reset(workspace, by=by)),
-    "restore": Verb(
-        "Handrail.Restore",
-        lambda workspace, wish, by: lifecycle.restore(workspace, wish["snapshot"], by=by, paths=wish.get("paths")),
-    ),
-    "remove": Verb("Handrail.Remove", _remove),
-    "terminal": Verb("Handrail.Terminal", lambda workspace, wish, by: commands.open_terminal(workspace, wish, by=by)),
-    "type": Verb("Handrail.Type", _type),
-    "allow": Verb("Handrail.Allow", lambda workspace, wish, by: network.submit_allow(workspace, wish, by=by)),
-    "unpin": Verb("Handrail.Unpin", _unpin),
-    "cancel": Verb("Handrail.Cancel", _cancel),
-    "stop_operation": Verb("Handrail.StopOperation", _stop_operation),
-    "awake": Verb("Handrail.Awake", _keep_awake),
-    "keep": Verb("Handrail.Keep", lambda workspace, wish, by: integrity.keep_found(workspace, by=by)),
-    "put_back": Verb("Handrail.PutBack", lambda workspace, wish, by: quarantine.put_back(workspace, wish["id"])),
-    "pull_request": Verb(
-        "Handrail.PullRequest", lambda workspace, wish, by: pull_requests.open_one(workspace, wish, by=by)
-    ),
-    "push": Verb("Handrail.Push", lambda workspace, wish, by: export.push(workspace, **wish, by=by)),
-}
-assert {verb.tool for verb in VERBS.values()} == set(OWN_VERBS)
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------
@@ -166,7 +90,7 @@ def _call(wanted: AskFirst) -> tuple[str, dict, dict]:
     if wanted.verb == "restore" and "paths" in wish:
         paths = [_text(path, "name") if isinstance(path, bytes) else path for path in wish["paths"]]
         wish = wish | {"paths": paths}
-    return VERBS[wanted.verb].tool, wish, {"own_verb": True}
+    return tool_of(wanted.verb), wish, {"own_verb": True}
 
 
 def _text(data: bytes, what: str) -> str:
@@ -184,7 +108,7 @@ def _text(data: bytes, what: str) -> str:
 
 def _commit(call: dict) -> dict:
     """Return {sha, seen} of what the card of a push showed, {} for other verbs. Problem 409 if it showed no commit."""
-    if call["tool"] not in pushes.OWN_TOOLS:
+    if call["tool"] not in PUSHES:
         return {}
     bound = {file["kind"]: file["sha256"] for file in call.get("files", [])}
     if bound_files.COMMIT not in bound:
@@ -192,7 +116,7 @@ def _commit(call: dict) -> dict:
     return {"sha": bound[bound_files.COMMIT], "seen": bound.get(bound_files.SENDS, "")}
 
 
-class OwnVerb(Kind):
+class WorkspaceAction(Kind):
     """Consume the approval, call the verb's function, and wait for its operation."""
 
     async def perform(self, job):
@@ -205,9 +129,8 @@ class OwnVerb(Kind):
             gate.mark_running, action, action.digest, by=job.by
         ):
             raise conflict("The approval is no longer valid.")
-        verb = next(verb for verb in VERBS.values() if verb.tool == action.tool)
         wish = call["arguments"] | _commit(call)
-        made = await job.thread(verb.carry, job.workspace, wish, job.by)
+        made = await job.thread(OWN_VERBS[action.tool].perform, job.workspace, wish, job.by)
         if isinstance(made, Terminal):
             return {"ok": True, "reason": "Opened.", "terminal": str(made.pk)}
         if made is None:
@@ -248,4 +171,4 @@ class OwnVerb(Kind):
             withdraw(action, job.by, f"It did not run: {outcome.get('reason')}", code=ActionEndCode.NOT_STARTED)
 
 
-carrier = OwnVerb()
+KIND = WorkspaceAction()

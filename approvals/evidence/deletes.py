@@ -3,6 +3,7 @@
 import json
 
 from approvals.calls import beneath
+from approvals.own_verbs import gathers
 from dashboard.visible_text import plain_size
 from workspaces import runner_client
 
@@ -49,7 +50,8 @@ def _weighed(place, step: dict, operands: list[str], *, at: str | None, most: bo
     return finding
 
 
-def whole(place, text: str) -> Finding:
+@gathers("Handrail.Delete")
+def whole(place, arguments: dict, text: str) -> Finding:
     """Return the evidence for moving the workspace to the trash."""
     finding = Finding(1, text, [])
     say_weight(finding, place.ask("tree-stats", {"patterns": [""]}), "Moves")

@@ -1,6 +1,9 @@
 """Choose the kind of evidence for a call and gather it."""
 
+from functools import partial
+
 from approvals.calls import parsed, root_of
+from approvals.own_verbs import OWN_VERBS, PUSHES, OwnVerb, gathers
 from approvals.policy.patches import TOOL
 from dashboard.problems import Problem
 from workspaces import history
@@ -17,8 +20,8 @@ def is_quick(action, revision) -> bool:
     """Return whether the evidence takes no more than the call itself or one file."""
     if action.tool == TOOL:
         return True
-    if action.tool in (*pushes.OWN_TOOLS, "Handrail.Delete", "Handrail.Restore", "Handrail.Reset", "Handrail.Remove"):
-        return False
+    if own := OWN_VERBS.get(action.tool):
+        return own.is_quick
     steps = [_whole(step) for step in revision.commands]
     return not any(deletes.is_delete(step) or pushes.is_push(step) or _sends_file(step) for step in steps)
 
@@ -36,8 +39,9 @@ def evidence_of(action, revision, seconds: float = EVIDENCE_TIMEOUT) -> Evidence
         return changes.patch_evidence(call["arguments"])
     workspace = action.workspace
     place = Place(workspace, root_of(workspace), time_limit) if workspace else None
-    if own := OWN.get(action.tool):
-        return Evidence("", findings=[_careful(action.title, 1, lambda: own(place, call["arguments"], action.title))])
+    if own := OWN_VERBS.get(action.tool):
+        gather = partial(_of_own_verb, own, place, call["arguments"], action.title)
+        return Evidence("", findings=[_careful(action.title, 1, gather)])
     if action.tool == "WebFetch":
         return Evidence("", findings=[network.fetch(call["arguments"], action.title)])
     steps = [_whole(step) for step in revision.commands] if action.tool == "Bash" else []
@@ -60,7 +64,7 @@ def sent_by(action, revision, line: int) -> list:
     if action.workspace is None:
         return []
     place = Place(action.workspace, root_of(action.workspace), TimeLimit())
-    if action.tool in pushes.OWN_TOOLS:
+    if action.tool in PUSHES:
         told = pushes.patches_out(place, parsed(revision.canonical)["arguments"])
     else:
         steps = [_whole(step) for step in revision.commands]
@@ -105,6 +109,10 @@ def _whole(step: dict) -> dict:
     return {"line": 1, "text": "", "words": [], "what": "run", "targets": [], "names": [], "cwd": ""} | step
 
 
+def _of_own_verb(own: OwnVerb, place, arguments: dict, text: str) -> Finding:
+    return own.gather(place, arguments, text) if own.gather else Finding(1, text, [own.effect])
+
+
 def _put_back(place, number) -> list[str]:
     """Return a sentence with the number of files that differ between the live tree and a snapshot."""
     there = history.find_snapshot(place.workspace, number).tree_hex
@@ -114,15 +122,18 @@ def _put_back(place, number) -> list[str]:
     return [f"{counted} from snapshot {number} now."]
 
 
+@gathers("Handrail.Restore")
 def _restore(place, arguments: dict, text: str) -> Finding:
     return Finding(1, text, _put_back(place, arguments.get("snapshot")))
 
 
+@gathers("Handrail.Reset")
 def _reset(place, arguments: dict, text: str) -> Finding:
     baseline = place.workspace.baseline
     return Finding(1, text, _put_back(place, baseline.number) if baseline else [UNKNOWN])
 
 
+@gathers("Handrail.Allow", is_quick=True)
 def _allow(place, arguments: dict, text: str) -> Finding:
     tries = place.workspace.contacts.filter(allowed=False, phase=arguments.get("phase", "agent"))
     host, _, port = arguments.get("host", "").partition(":")
@@ -135,33 +146,8 @@ def _allow(place, arguments: dict, text: str) -> Finding:
     return Finding(1, text, says, names=[arguments.get("host", "")])
 
 
+@gathers("Handrail.Remove")
 def _remove(place, arguments: dict, text: str) -> Finding:
     finding = Finding(1, text, [])
     deletes.say_weight(finding, place.ask("tree-stats", {"patterns": [arguments["path"]]}), "Deletes")
     return finding
-
-
-def _says(words: str):
-    return lambda place, arguments, text: Finding(1, text, [words])
-
-
-OWN = {
-    "Handrail.Remove": _remove,
-    "Handrail.Terminal": _says("Runs as you in your folder. Input from the agent needs approval each time."),
-    "Handrail.Type": _says("Not checked by the policy: the shell runs whatever this says."),
-    "Handrail.Pause": _says("Its terminals and commands end."),
-    "Handrail.Stop": _says("Its terminals and commands end."),
-    "Handrail.Resume": _says("Its services start."),
-    "Handrail.Unpin": _says("Retention may then delete the snapshot."),
-    "Handrail.Cancel": _says("The command is stopped, even if it is half done."),
-    "Handrail.StopOperation": _says("It is stopped, and its partial result is discarded."),
-    "Handrail.Awake": _says("It won't pause until then, even when idle."),
-    "Handrail.Keep": _says("Takes a snapshot of the files and clears the warning."),
-    "Handrail.PutBack": _says("It takes effect by itself, for you too: in git, your editor, your shell or your CI."),
-    "Handrail.Allow": _allow,
-    "Handrail.Delete": lambda place, arguments, text: deletes.whole(place, text),
-    "Handrail.Push": pushes.push_out,
-    "Handrail.PullRequest": pushes.pull_request_out,
-    "Handrail.Restore": _restore,
-    "Handrail.Reset": _reset,
-}

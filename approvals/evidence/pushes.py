@@ -6,6 +6,7 @@ from django.conf import settings
 from django.utils import translation
 
 from approvals.calls import beneath
+from approvals.own_verbs import gathers
 from dashboard.problems import Problem
 from workspaces.services import export, left_out, pull_requests
 
@@ -16,7 +17,6 @@ from .findings import UNKNOWN, Finding
 WITH_VALUE = ("-C", "-c", "-o", "--push-option", "--repo", "--receive-pack", "--exec", "--git-dir", "--work-tree")
 # Options that make git use another repository or other settings than those inspected here.
 ELSEWHERE = ("-c", "--git-dir", "--work-tree", "--config-env", "--bare", "--namespace")
-OWN_TOOLS = ("Handrail.Push", "Handrail.PullRequest")  # Handrail's own verbs that push
 ALL = ("--all", "--branches", "--mirror", "--tags")
 
 
@@ -84,6 +84,7 @@ def _question_out(place, arguments: dict) -> dict:
     return export.question_of(place.workspace, arguments.get("branch", ""))
 
 
+@gathers("Handrail.Push")
 def push_out(place, arguments: dict, text: str) -> Finding:
     """Return the evidence for Handrail's own push, from the workspace's repository to the URL it was cloned from."""
     finding = Finding(1, text, [])
@@ -99,6 +100,7 @@ def push_out(place, arguments: dict, text: str) -> Finding:
     return finding
 
 
+@gathers("Handrail.PullRequest")
 def pull_request_out(place, arguments: dict, text: str) -> Finding:
     """Return the evidence for a pull request: that of its push, and which secret's token goes where."""
     finding = push_out(place, arguments, text)

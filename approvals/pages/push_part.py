@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from approvals.evidence.pushes import OWN_TOOLS
+from approvals.own_verbs import PUSHES
 from dashboard import json_text
 from workspaces import code_hosts
 
@@ -31,7 +31,7 @@ class PushPart:
     def push(self) -> ShownPush | None:
         """None for any other call, and for one whose arguments are not those of a push."""
         wish, workspace = self.arguments, self.action.workspace
-        if self.action.tool not in OWN_TOOLS or workspace is None:
+        if self.action.tool not in PUSHES or workspace is None:
             return None
         named = {name: wish.get(name) or "" for name in SHOWN}
         if not all(isinstance(value, str) for value in named.values()):

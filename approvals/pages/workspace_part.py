@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from approvals.call_span import CallSpan, span_of
 from approvals.calls import BROKER
-from approvals.evaluation import OWN_VERBS
+from approvals.own_verbs import OWN_VERBS
 from workspaces import terminals
 from workspaces.models import Command
 from workspaces.shown_state import before_a_call, shown_state

@@ -9,8 +9,9 @@ from django.utils.translation import gettext
 
 from approvals import grant_scopes, judges, own_questions
 from approvals.calls import beneath, root_of, sha256
-from approvals.evaluation import OWN_VERBS, content, current
+from approvals.evaluation import content, current
 from approvals.models import Action, Policy, Tier
+from approvals.own_verbs import OWN_VERBS
 from approvals.policy.rules import FILE_READERS, FILE_WRITERS
 from approvals.policy_changes import scopes
 from approvals.policy_changes.scopes import Scope
