@@ -1,15 +1,14 @@
 """How late the event loop of web and runner is: measured, told in a file, and logged with the stack that holds it.
 
 A pattern, a parser or a sort that takes long holds everything that the loop serves; nothing else names the line.
+Timers of the kernel watch each step, so that a process in which nothing happens is not woken.
 """
 
 import asyncio
 import faulthandler
 import json
 import logging
-import selectors
-import sys
-import threading
+import signal
 import time
 import traceback
 from collections import deque
@@ -21,39 +20,46 @@ from dashboard.files.atomic_write import replace_file
 
 logger = logging.getLogger("handrail.loop")
 LOOPS = ("web", "runner")
-INTERVAL_S = 0.25  # between two measurements
 LATE_S = 1.0  # a step that holds the loop longer than this is counted and logged with its stack
-# `re` and other C code keep the interpreter lock, so that no thread of Python could log: after this time the
-# interpreter itself prints the stacks of all threads to stderr. Sooner than the supervisor kills who does not answer.
+# `re` and other C code keep the interpreter lock, so that no line of Python could log: after this time of the processor
+# the interpreter itself prints the stacks of all threads to stderr. Sooner than the supervisor kills who does not answer.
 HELD_S = 10.0
+ARMED_EVERY_S = 0.5  # each step need not ask the kernel to start that time anew
 STDERR = 2
+# A thread that keeps the interpreter lock makes the loop late too: so long after a step one more wake-up is measured.
+PROBE_S = 0.25
 WINDOW_S = 60.0  # what is shown is the worst of this time
-TOLD_EVERY_S = 2.0
-STALE_S = 15.0  # a file older than this is of a process that has ended, or is told anew by its successor
+TOLD_EVERY_S = 5.0  # while the loop makes steps; the supervisor and the runner's own rounds see to some
+STALE_S = 30.0  # a file older than this is of a process that has ended, or is told anew by its successor
 
 
 class LoopWatch:
-    """Measures one loop by a callback on it, and looks at the loop's thread from a thread of its own."""
+    """Measures the steps of one loop: of the main thread, between two waits of its selector."""
 
     def __init__(self, name: str, *, late_s: float = LATE_S):
         self.name, self.late_s = name, late_s
         self.steps = 0  # longer than late_s, since the start
         self._worst = deque()  # (when, seconds late) of the last minute, the later ones smaller than those before
-        self._due = None  # when the callback should run next; None before the first time
-        self._logged = self._starved = None  # the due times whose step was logged, or was none
-        self._ended = threading.Event()
+        self._began = None  # when the current step began; None while the loop waits
+        self._told_at = self._armed_at = float("-inf")
 
     def start(self, loop: asyncio.AbstractEventLoop):
         """Begin to watch the loop that the calling thread runs, or is about to run."""
-        self._loop, self._watched = loop, threading.get_ident()
         self._file = file_of(self.name)
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        loop.call_soon(self._begin)
-        threading.Thread(target=self._watch, name=f"watch of {self.name}", daemon=True).start()
+        self._selector = loop._selector
+        self._select = self._selector.select
+        self._selector.select = self._wait
+        self._handler_before = signal.signal(signal.SIGALRM, self._log_stack)
+        faulthandler.register(signal.SIGVTALRM, file=STDERR)
+        self._timer_before = signal.setitimer(signal.ITIMER_REAL, 0)
 
     def stop(self):
-        self._ended.set()
-        faulthandler.cancel_dump_traceback_later()
+        self._selector.select = self._select
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        faulthandler.unregister(signal.SIGVTALRM)
+        signal.signal(signal.SIGALRM, self._handler_before)
+        signal.setitimer(signal.ITIMER_REAL, *self._timer_before)
         self._file.unlink(missing_ok=True)
 
     def told(self) -> dict:
@@ -61,48 +67,60 @@ class LoopWatch:
         late = max(self._late(), self._worst[0][1] if self._worst else 0.0)
         return {"at": time.time(), "worst_s": round(late, 4), "steps": self.steps}
 
-    def _begin(self):
-        if not self._ended.is_set():
-            self._due = time.monotonic() + INTERVAL_S
-            self._loop.call_later(INTERVAL_S, self._beat)
-            faulthandler.dump_traceback_later(HELD_S, file=STDERR)
+    def _wait(self, timeout: float | None = None) -> list:
+        """Wait as the selector does; what runs until the next call is a step."""
+        self._end_step()
+        try:
+            if timeout is None or timeout > PROBE_S:
+                if found := self._measured(PROBE_S):
+                    return found
+                timeout = None if timeout is None else max(timeout - PROBE_S, 0)
+            return self._measured(timeout)
+        finally:
+            self._began = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, self.late_s)
+            if self._began - self._armed_at > ARMED_EVERY_S:
+                self._armed_at = self._began
+                signal.setitimer(signal.ITIMER_VIRTUAL, HELD_S)
 
-    def _beat(self):
-        late, now = self._late(), time.monotonic()
-        if late > self.late_s and self._due != self._starved:
+    def _measured(self, timeout: float | None) -> list:
+        began = time.monotonic()
+        found = self._select(timeout)
+        if not found and timeout is not None:
+            self._note(time.monotonic() - began - timeout)
+        return found
+
+    def _end_step(self):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._began is not None:
+            self._note(self._late())
+            self._began = None
+        if time.monotonic() - self._told_at >= TOLD_EVERY_S:
+            self._tell()
+
+    def _note(self, late: float):
+        now = time.monotonic()
+        if late > self.late_s:
             self.steps += 1
             logger.warning("the event loop of %s was held for %.1f s", self.name, late)
-        while self._worst and (self._worst[-1][1] <= late):
+        while self._worst and self._worst[-1][1] <= late:
             self._worst.pop()
         self._worst.append((now, late))
         while self._worst[0][0] < now - WINDOW_S:
             self._worst.popleft()
-        self._begin()
 
     def _late(self) -> float:
-        return max(0.0, time.monotonic() - self._due) if self._due else 0.0
+        return time.monotonic() - self._began if self._began is not None else 0.0
 
-    def _watch(self):
-        told_at = 0.0
-        while not self._ended.wait(self.late_s / 4):
-            due = self._due
-            if self._late() > self.late_s and self._logged != due:
-                self._logged = due
-                self._log_stack()
-            if time.monotonic() - told_at >= TOLD_EVERY_S:
-                told_at = time.monotonic()
-                self._tell()
-
-    def _log_stack(self):
-        frame = sys._current_frames().get(self._watched)
-        if frame and frame.f_code.co_filename == selectors.__file__:
-            self._starved = self._due  # it waits for nothing but the processor, which this machine gave to others
-            return
-        stack = "".join(traceback.format_stack(frame)) if frame else "its thread has ended\n"
+    def _log_stack(self, number: int, frame):
+        """Log what the current step does: the signal arrives while it holds the loop."""
+        stack = "".join(traceback.format_stack(frame))
         words = "a step holds the event loop of %s for more than %g s:\n%s"
         logger.warning(words, self.name, self.late_s, stack.rstrip())
+        self._tell()
 
     def _tell(self):
+        self._told_at = time.monotonic()
         try:
             replace_file(self._file, json.dumps(self.told()).encode(), durable=False)
         except OSError as error:  # a full disk; what is shown goes stale and is left out

@@ -1,12 +1,9 @@
-"""`python -m bench.idle [--seconds N] [--json]`: what Handrail costs while nothing happens, and how soon it is there.
+"""`python -m bench.idle [--beside CHECKOUT] [--seconds N] [--json]`: what Handrail costs while nothing happens.
 
 Starts it as a newcomer does, connects a folder for Claude Code, has it ask once, and leaves it alone until the policy
-engine's processes have ended. Exits with 1 beyond a limit.
-
-BEFORE is of the commit before the parts were forked from one process, measured beside its successor on the same busy
-machine (2 processors, Python 3.11, SQLite), but for "ready s", which is of a quiet one. That successor had 203 MiB,
-1.5 s a minute (1.4 of it the runner), and 2.1 s of a processor until it was ready, in 0.56 of the time that the other
-took; with less beside it, it was ready after 1.6 s.
+engine's processes have ended: then counts context switches, SQL statements and memory of all its processes. The same
+once more with a sandbox workspace. `--beside` measures another checkout, with that one's `.venv`, in the same run.
+Exits with 1 beyond a limit.
 """
 
 import argparse
@@ -18,55 +15,113 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from tests.support.product import Product
 
-# 230 MiB and what was added since may have 15 % more.
-LIMITS = {"PSS MiB": 230 * 1.15, "processor s a minute": 0.6, "ready s": 1.5, "first page ms": 100}
-BEFORE = {"PSS MiB": 345, "processor s a minute": 2.1, "ready s": 1.9, "ready processor s": 4.0, "first page ms": None}
-SETTLED_S = 70  # the policy engine's processes end after a minute without a question
-STARTS = 3  # the median of so many, each on the data of the one before
+READY = "ready s"
+SWITCHES, STATEMENTS, MEMORY = "context switches a second", "SQL statements a minute", "PSS MB"
+# Of one connected folder, and with one sandbox workspace as well.
+LIMITS = {READY: 1.2, SWITCHES: 8, STATEMENTS: 60, MEMORY: 190}
+WITH_A_WORKSPACE = ", with a workspace"
+LIMITS |= {SWITCHES + WITH_A_WORKSPACE: 8, STATEMENTS + WITH_A_WORKSPACE: 60, MEMORY + WITH_A_WORKSPACE: 260}
+SETTLED_S = 75  # the processes of the policy engine, and the threads for queries, end after a minute without work
+STARTS = 5  # the median of so many, each on the data of the one before
+COUNTING = Path(__file__).parent / "counting"
 _PR_SET_CHILD_SUBREAPER = 36
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Process:
-    """One process as /proc shows it now."""
+class Watched:
+    """The processes of one product: the supervisor and its descendants.
 
-    def __init__(self, pid: int):
-        self.pid = pid
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        self.parent = int(fields[1])
-        self.seconds = sum(map(int, fields[11:15])) / _TICKS  # with those of the children that it has waited for
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        self.words = " ".join(Path(word).name if word.startswith("/") else word for word in words).strip()
+    This process reaps, so orphans of the product are found as its children; `others` are those that it had before.
+    """
 
-    def pss(self) -> float:
-        """MiB; what several processes share counts in equal parts."""
-        try:
-            text = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return 0  # it ended meanwhile
-        return int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) / 1024
+    def __init__(self, product: Product, counts: Path, others: set[int]):
+        self.product, self.counts, self.others = product, counts, others
+
+    def pids(self) -> list[int]:
+        parents = {int(entry.name): _parent(entry) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
+        chosen = {self.product.process.pid}
+        chosen |= {pid for pid, parent in parents.items() if parent == os.getpid() and pid not in self.others}
+        while more := {pid for pid, parent in parents.items() if parent in chosen} - chosen:
+            chosen |= more
+        return sorted(chosen)
+
+    def measure(self, seconds: int) -> dict:
+        """Watch for so long; return the figures, and the rows of single processes under "processes"."""
+        switches, before, statements = {}, {}, self._statements()
+        until = time.monotonic() + seconds
+        for pid in self.pids():
+            before |= _switches(pid)
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 1))
+            for pid in self.pids():
+                switches |= _switches(pid)  # of a thread that has ended meanwhile, the last that was seen
+        switches = {task: count - before.get(task, 0) for task, count in switches.items()}
+        after = self._statements()
+        pids = self.pids()
+        rows = [
+            {
+                "process": _words(pid),
+                MEMORY: _pss(pid),
+                SWITCHES: sum(count for task, count in switches.items() if task[0] == pid) / seconds,
+                STATEMENTS: (after.get(pid, 0) - statements.get(pid, 0)) * 60 / seconds,
+                "threads": {f"{task[1]} {_thread(task)}": round(count / seconds, 2) for task, count in switches.items() if task[0] == pid},
+            }
+            for pid in pids
+        ]
+        made = sum(after.values()) - sum(statements.values())
+        found = {SWITCHES: sum(switches.values()) / seconds, STATEMENTS: made * 60 / seconds}
+        return found | {MEMORY: sum(row[MEMORY] for row in rows), "processes": rows}
+
+    def _statements(self) -> dict[int, int]:
+        files = [file for file in self.counts.iterdir() if file.name.isdecimal()]
+        return {int(file.name): int.from_bytes(file.read_bytes(), sys.byteorder) for file in files}
 
 
-def all_of(product: Product, others: set[int]) -> list[Process]:
-    """Return the supervisor and its descendants; this process reaps, so their orphans are found too."""
+def _parent(entry: Path) -> int:
+    try:
+        stat = (entry / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0  # it ended meanwhile
+    state, parent = stat.rpartition(")")[2].split()[:2]
+    return 0 if state == "Z" else int(parent)
+
+
+def _words(pid: int) -> str:
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    return " ".join(Path(word).name if word.startswith("/") else word for word in words).strip()
+
+
+def _pss(pid: int) -> float:
+    """Megabytes; what several processes share counts in equal parts."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) * 1024 / 1e6
+
+
+def _switches(pid: int) -> dict[tuple[int, int], int]:
+    """Return {(pid, thread): voluntary and involuntary context switches so far}."""
     found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                found[int(entry.name)] = Process(int(entry.name))
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it ended meanwhile
-    found = {pid: process for pid, process in found.items() if process.words}  # a zombie has none
-    chosen = {product.process.pid}
-    chosen |= {pid for pid, process in found.items() if process.parent == os.getpid() and pid not in others}
-    while more := {pid for pid, process in found.items() if process.parent in chosen} - chosen:
-        chosen |= more
-    return [found[pid] for pid in sorted(chosen)]
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            text = (task / "status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found[pid, int(task.name)] = sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", text)))
+    return found
+
+
+def _thread(task: tuple[int, int]) -> str:
+    try:
+        return Path(f"/proc/{task[0]}/task/{task[1]}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return "ended"
 
 
 def children() -> set[int]:
@@ -77,37 +132,25 @@ def median(values) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def measure_start(product: Product, others: set[int]) -> dict:
-    """Seconds until it says that it is ready, and of a processor until all parts have calmed down."""
+def measure_start(product: Product) -> float:
+    """Seconds from `manage.py up` to the first answered request."""
     began = time.perf_counter()
-    product.start()
-    wall = time.perf_counter() - began
-    time.sleep(5)
-    return {"ready s": wall, "ready processor s": sum(process.seconds for process in all_of(product, others))}
-
-
-def measure_first_pages(product: Product) -> float:
-    """Milliseconds of the slower of the first two pages of this start: the one that signs in, and the desk."""
-    path = urlsplit(product.sign_in_url("rita", "lead")).path
-    signing_in, page = _timed(product, path)
-    token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)[1]
-    headers = {
-        "Cookie": page.headers["Set-Cookie"].split(";")[0],
-        "Content-Type": "application/x-www-form-urlencoded",
-        "Origin": product.desk,
-    }
-    answer = product.call("POST", path, body=f"csrfmiddlewaretoken={token}".encode(), headers=headers.items())
-    cookies = "; ".join(line.split(";")[0] for line in answer.headers.get_all("Set-Cookie"))
-    desk, page = _timed(product, "/", headers={"Cookie": cookies}.items())
-    if page.status != 200:
-        raise SystemExit(f"the desk answered {page.status}")
-    return max(signing_in, desk)
-
-
-def _timed(product: Product, path: str, headers=()) -> tuple:
-    began = time.perf_counter()
-    page = product.get(path, headers=headers)
-    return 1000 * (time.perf_counter() - began), page
+    product.process = subprocess.Popen(
+        [sys.executable, "manage.py", "up"],
+        env=product.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while True:
+        try:
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{product.url}/healthz", timeout=60).close()
+            return time.perf_counter() - began
+        except urllib.error.HTTPError as answer:
+            answer.close()
+            return time.perf_counter() - began
+        except OSError:  # nobody listens yet
+            time.sleep(0.01)
 
 
 def connect(product: Product, folder: Path):
@@ -134,60 +177,78 @@ def connect(product: Product, folder: Path):
         raise SystemExit(f"the hook said {decision}")
 
 
-def measure_idle(product: Product, others: set[int], seconds: int) -> dict:
-    """Per process and in all: memory, and seconds of a processor in a minute."""
-    time.sleep(SETTLED_S)
-    before = {process.pid: process.seconds for process in all_of(product, others)}
-    time.sleep(seconds)
-    after = all_of(product, others)
-    used = {process.pid: (process.seconds - before.get(process.pid, 0)) * 60 / seconds for process in after}
-    rows = [(process.pid, process.words, process.pss(), used[process.pid]) for process in after]
-    total = {"PSS MiB": sum(row[2] for row in rows), "processor s a minute": sum(row[3] for row in rows)}
-    return total | {"processes": rows}
+def make_workspace(product: Product):
+    agent = product.agent_token("idle")
+    product.post("/api/v1/workspaces", agent, {"key": "idle"})
+    made = product.settled("/api/v1/workspaces/idle", agent)
+    if made["state"] != "ready" or made["driver"] != "sandbox":
+        raise SystemExit(f"the workspace is {made['state']} ({made['driver']}): {made['reason']}")
 
 
 def main(seconds: int) -> dict:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(prefix="handrail-bench-", ignore_cleanup_errors=True) as folder:
+        counts = Path(folder, "counts")
+        counts.mkdir()
         product = Product(Path(folder, "home"))
-        others = set()
+        plain = dict(product.environment)
         try:
             product.start()  # the first start makes the database
             product.stop()
             others = children()  # the janitor
-            starts, pages = [], []
+            starts = []
             for _ in range(STARTS):
                 product.stop()
-                starts.append(measure_start(product, others))
-                pages.append(measure_first_pages(product))
-            found = {name: median([start[name] for start in starts]) for name in starts[0]}
-            found["first page ms"] = median(pages)
+                starts.append(measure_start(product))
+            product.stop()
+            path = os.pathsep.join(filter(None, [str(COUNTING), plain.get("PYTHONPATH")]))
+            product.environment |= {"PYTHONPATH": path, "COUNT_SQL_INTO": str(counts)}
+            product.start()
+            product.environment = plain
             connect(product, Path(folder, "calc"))
-            # The shell that gave the names and tokens of the scene is not the product.
-            product._console.close()
-            product._console = None
-            return found | measure_idle(product, others, seconds)
+            return {READY: median(starts)} | _idle(product, Watched(product, counts, others), seconds)
         finally:
             product.clean_up()
 
 
-def show(found: dict) -> None:
-    print(f"{'process':>8}  {'PSS MiB':>8}  {'s/min':>6}  program")
-    for pid, words, pss, used in found["processes"]:
-        print(f"{pid:>8}  {pss:8.1f}  {used:6.2f}  {words[:80]}")
-    print(f"\n{'':24} {'now':>8} {'before':>8} {'limit':>8}")
-    for name, before in BEFORE.items():
-        limit = f"{LIMITS[name]:8.1f}" if name in LIMITS else ""
-        was = "" if before is None else f"{before:.2f}"
-        print(f"{name:24} {found[name]:8.2f} {was:>8} {limit}")
+def _idle(product: Product, watched: Watched, seconds: int) -> dict:
+    """Return the figures of one connected folder, and of a workspace beside it."""
+    time.sleep(SETTLED_S)
+    found = watched.measure(seconds)
+    make_workspace(product)
+    # The shell that gave the tokens of the scene is not the product.
+    product._console.close()
+    product._console = None
+    time.sleep(SETTLED_S)
+    return found | {f"{name}{WITH_A_WORKSPACE}": value for name, value in watched.measure(seconds).items()}
+
+
+def beside(checkout: Path, seconds: int) -> dict:
+    """Return what this file finds of another checkout."""
+    command = [checkout / ".venv/bin/python", __file__, "--json", "--seconds", str(seconds)]
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    return json.loads(subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, check=False).stdout)
+
+
+def show(found: dict, other: dict) -> None:
+    for title in ("", WITH_A_WORKSPACE):
+        print(f"\n{'PSS MB':>8}  {'switches/s':>10}  {'SQL/min':>8}  process{title}")
+        for row in found[f"processes{title}"]:
+            print(f"{row[MEMORY]:8.1f}  {row[SWITCHES]:10.2f}  {row[STATEMENTS]:8.1f}  {row['process'][:80]}")
+    print(f"\n{'':46} {'now':>8} {'beside':>8} {'limit':>8}")
+    for name, limit in LIMITS.items():
+        print(f"{name:46} {found[name]:8.2f} {other.get(name, float('nan')):8.2f} {limit:8.1f}")
     print(f"load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.idle", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=60, help="how long it is watched")
+    parser.add_argument("--beside", type=Path, help="another checkout, which has a .venv")
+    parser.add_argument("--seconds", type=int, default=60, help="how long each is watched")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     options = parser.parse_args()
+    other = beside(options.beside, options.seconds) if options.beside else {}
     found = main(options.seconds)
-    print(json.dumps(found, indent=1)) if options.json else show(found)
+    print(json.dumps(found, indent=1)) if options.json else show(found, other)
     sys.exit(any(found[name] > limit for name, limit in LIMITS.items()))

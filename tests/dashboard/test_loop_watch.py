@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import re
+import resource
+import threading
 import time
 
 import pytest
@@ -19,9 +21,9 @@ def runtime(settings, tmp_path):
 
 
 def hold_the_loop(watch):
-    """Hold the loop until the watch has logged, or for much longer than it needs."""
-    until = time.monotonic() + 30
-    while watch._logged is None and time.monotonic() < until:
+    """Hold the loop until the watch has logged and told, or for much longer than it needs."""
+    until, before = time.monotonic() + 30, watch._told_at
+    while watch._told_at == before and time.monotonic() < until:
         sum(range(1000))
 
 
@@ -30,9 +32,9 @@ def run(step, *, late_s=0.2):
         watch = LoopWatch("runner", late_s=late_s)
         watch.start(asyncio.get_running_loop())
         try:
-            await asyncio.sleep(2 * loop_watch.INTERVAL_S)
+            await asyncio.sleep(2 * loop_watch.PROBE_S)
             step(watch)
-            await asyncio.sleep(2 * loop_watch.INTERVAL_S)
+            await asyncio.sleep(2 * loop_watch.PROBE_S)
             watch._tell()
             return watch.told(), loop_watch.of_this_host()
         finally:
@@ -58,6 +60,46 @@ def test_a_loop_that_waits_is_not_taken_for_a_held_one(runtime, caplog):
     assert (told["steps"], caplog.records) == (0, [])
     assert others["runner"]["steps"] == 0
     assert loop_watch.of_this_host() == {}  # what ended tells nothing any more
+
+
+def test_a_thread_that_keeps_the_interpreter_lock_makes_the_loop_late(runtime, caplog):
+    pattern, text = re.compile(r"(a+)+$"), "a" * 24 + "b"  # seconds of C code that lets no other thread run
+
+    def step(watch):
+        threading.Thread(target=pattern.match, args=[text]).start()
+
+    told, _ = run(step)
+    assert told["worst_s"] > 0.2
+
+
+def test_what_holds_the_interpreter_lock_too_long_is_printed_with_its_stack(runtime, capfd, monkeypatch):
+    monkeypatch.setattr(loop_watch, "HELD_S", 0.3)
+    pattern, text = re.compile(r"(a+)+$"), "a" * 25 + "b"
+
+    def hold_in_c(watch):
+        pattern.match(text)
+
+    run(hold_in_c)
+    printed = capfd.readouterr().err
+    assert "most recent call first" in printed
+    assert "in hold_in_c" in printed
+
+
+def test_a_loop_without_work_is_not_woken_by_the_watch(runtime):
+    async def switches():
+        watch = LoopWatch("runner")
+        watch.start(asyncio.get_running_loop())
+        threads = threading.active_count()
+        try:
+            began = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+            await asyncio.sleep(3)
+            return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - began, threading.active_count() - threads
+        finally:
+            watch.stop()
+
+    woken, started = asyncio.run(switches())
+    assert woken <= 4  # not some each second
+    assert started == 0
 
 
 def test_metrics_and_status_have_the_lateness_of_each_process(runtime, db, team, lena, token_of, api, browser_of):
