@@ -18,9 +18,9 @@ from workspaces.services.scrub import people
 from workspaces.services.scrub.asking import MAX_REASON
 
 router = Router(tags=["teams"])
-NAME = r"^[\w.@+-]{1,150}$"
-Slug = Annotated[str, Path(pattern=r"^[-\w]{1,64}$")]
-UserName = Annotated[str, Path(pattern=NAME)]
+NAME = r"^[\w.@+-]+$"
+Slug = Annotated[str, Path(pattern=r"^[-\w]+$", max_length=64)]
+UserName = Annotated[str, Path(pattern=NAME, max_length=150)]
 RoleName = Literal["viewer", "reviewer", "lead", "admin"]
 
 
@@ -60,7 +60,9 @@ class Members(Schema):
 
 
 class MemberIn(Schema):
-    name: str = Field(pattern=NAME, description="user name or e-mail address; a new person gets an account")
+    name: str = Field(
+        pattern=NAME, max_length=150, description="user name or e-mail address; a new person gets an account"
+    )
     role: RoleName
 
 

@@ -78,7 +78,7 @@ def _seconds(name: str, words: str):
 
 
 class NewEnvironment(schemas.Strict):
-    name: str = Field(pattern=rf"^{environment_versions.NAME.pattern}$")
+    name: str = Field(pattern=r"^\w[\w .-]*$", max_length=80)
     driver: str | None = Field(None, max_length=32)
     image: str | None = Field(None, max_length=200)
     minimum_isolation: str | None = Field(None, max_length=20)
