@@ -12,7 +12,7 @@ _told: ContextVar[datetime | None] = ContextVar("told", default=None)
 
 @contextmanager
 def told_as(moment: datetime) -> Iterator[None]:
-    """Have `now` return this time within the block: only for demonstration data, which is made in the past."""
+    """Have `now` return this time within the block: for questions of one moment, and demonstration data of the past."""
     token = _told.set(moment)
     try:
         yield
@@ -24,10 +24,10 @@ def now() -> datetime:
     """Return the database's current time, aware, to the microsecond (SQLite: millisecond)."""
     if moment := _told.get():
         return moment
+    if connection.vendor == "sqlite":  # it asks the clock of this host
+        present = datetime.now(UTC)
+        return present.replace(microsecond=present.microsecond // 1000 * 1000)
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            cursor.execute("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")
-            return datetime.fromisoformat(cursor.fetchone()[0]).replace(tzinfo=UTC)
         cursor.execute("SELECT clock_timestamp()")
         return cursor.fetchone()[0]
 
