@@ -75,6 +75,13 @@ def record_carried(action: Action, outcome: dict, *, by: Actor, when: Q) -> bool
     )
 
 
+def due():
+    """Return (the actions whose time is over, those whose operations were ended in place of their runner)."""
+    now = clock.now()
+    over = Action.objects.filter(unanswered(now) | unused(now) | without_outcome(now))
+    return over, _ended_elsewhere()
+
+
 def sweep(team_ids=None) -> int:
     """End the actions that are due, in all teams or in `team_ids`; return how many changed.
 
@@ -95,13 +102,8 @@ def follow_operations() -> int:
 
     A runner ends both in one transaction.
     """
-    rows = Action.objects.filter(
-        status__in=[Status.APPROVED, Status.RUNNING],
-        operation__phase__in=[Phase.SETTLED, Phase.UNCERTAIN],
-        operation__outcome__reason_code__in=[ReasonCode.LOST, ReasonCode.RUNNER_ERROR],
-    )
     changed = 0
-    for action in rows.select_related("operation")[:SWEEP_BATCH]:
+    for action in _ended_elsewhere().select_related("operation")[:SWEEP_BATCH]:
         note, may_have_run = action.operation.outcome["reason"], action.operation.phase == Phase.UNCERTAIN
         when = Q(status=action.status)
         if may_have_run or action.status == Status.RUNNING:
@@ -109,3 +111,11 @@ def follow_operations() -> int:
         else:
             changed += withdraw(action, CLOCK, note, code=ActionEndCode.NOT_STARTED, when=when)
     return changed
+
+
+def _ended_elsewhere():
+    return Action.objects.filter(
+        status__in=[Status.APPROVED, Status.RUNNING],
+        operation__phase__in=[Phase.SETTLED, Phase.UNCERTAIN],
+        operation__outcome__reason_code__in=[ReasonCode.LOST, ReasonCode.RUNNER_ERROR],
+    )

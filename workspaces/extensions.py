@@ -36,7 +36,7 @@ name_of_action: Callable | None = None
 work_began_at: Callable | None = None
 
 kinds: dict[str, object] = {}  # further kinds of operations, by Operation.kind
-sweeps: list[Callable] = []  # the runner calls each every few seconds
+sweeps: list = []  # further workspaces.runner.sweeps.Sweep that the runner looks at every few seconds
 system_files: list[Callable] = []  # (workspace) -> {path below /etc: content} for the agent's programs
 agent_jobs = None  # an AgentJobs: how schedules start agents
 # (id of a team, since) -> (tokens, cost) that its started agents have used or reserved at models since then.

@@ -206,15 +206,22 @@ def put_off(operation: Operation, why: str):
     _held(operation, Phase.CLAIMED, Phase.STARTED).update(**later)
 
 
-def requeue_expired_claims(runner):
-    """Requeue operations that another host claimed and did not start before its lease expired.
+def expired_claims(runner):
+    """Return the operations that another host claimed and did not start before its lease expired.
 
     Only those without a workspace or of one that is on no host yet: the files of others are on their host, which may
     be alive.
-    A late update by the first host has an older epoch once the operation is claimed again, and is refused.
     """
     held = Operation.objects.filter(phase=Phase.CLAIMED, lease_until__lt=clock.now(), workspace__runner=None)
-    held.exclude(runner=runner).update(phase=Phase.DUE, runner=None, lease_until=None)
+    return held.exclude(runner=runner)
+
+
+def requeue_expired_claims(runner):
+    """Requeue expired claims.
+
+    A late update by the first host has an older epoch once the operation is claimed again, and is refused.
+    """
+    expired_claims(runner).update(phase=Phase.DUE, runner=None, lease_until=None)
 
 
 def take_over(operation: Operation) -> Operation:

@@ -50,10 +50,15 @@ STATE_AFTER = {
 TOLD = (AgentRunState.DONE, AgentRunState.ASKS, AgentRunState.FAILED, AgentRunState.INTERRUPTED)
 
 
+def open_here():
+    """Return the open runs in workspaces of this host."""
+    here = Q(workspace__runner=None) | Q(workspace__runner__host=settings.HANDRAIL_HOST_NAME)
+    return AgentRun.objects.filter(here, state__in=OPEN_RUNS)
+
+
 def step() -> int:
     """Follow the open runs in workspaces of this host; return their number."""
-    here = Q(workspace__runner=None) | Q(workspace__runner__host=settings.HANDRAIL_HOST_NAME)
-    found = list(AgentRun.objects.filter(here, state__in=OPEN_RUNS).order_by("created_at").values_list("pk", flat=True))
+    found = list(open_here().order_by("created_at").values_list("pk", flat=True))
     for pk in found:
         _follow(pk)
     return len(found)

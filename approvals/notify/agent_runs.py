@@ -9,10 +9,14 @@ from approvals.models import AgentRun, AgentRunState
 from approvals.notify import direct
 
 
+def untold():
+    """Return the runs with something that was not told yet."""
+    return AgentRun.objects.exclude(untold="")
+
+
 def tell_all() -> int:
     """Tell what was not told yet; return how many were. The Desk shows it to everybody in any case."""
-    rows = AgentRun.objects.exclude(untold="").select_related("team", "workspace", "started_by")
-    return sum(_tell(run) for run in rows)
+    return sum(_tell(run) for run in untold().select_related("team", "workspace", "started_by"))
 
 
 @transaction.atomic

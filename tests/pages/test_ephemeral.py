@@ -2,11 +2,13 @@
 
 import json
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from dashboard import clock
 from workspaces.models import Environment, Operation, Phase, Run, Runner, State, Workspace
+from workspaces.runner.sweeps import Sweep, run_due
 from workspaces.services import idle
 
 from .conftest import make_workspace
@@ -34,6 +36,10 @@ def ended(workspace, **fields):
     Workspace.objects.filter(pk=workspace.pk).update(state=State.STOPPED, **fields)
 
 
+def sweep(host):
+    run_due([Sweep(partial(idle.sweep, host), partial(idle.due, host))])
+
+
 def asked() -> list[tuple]:
     return list(Operation.objects.order_by("created_at").values_list("kind", "by__label"))
 
@@ -52,7 +58,7 @@ def test_an_idle_one_is_stopped_where_others_are_paused(passing, host, team, age
     Run.objects.create(workspace=other, runner=host, started_at=clock.now() - timedelta(days=1))
     Workspace.objects.filter(pk=other.pk).update(environment=lasting)
     Workspace.objects.update(last_active_at=clock.now() - timedelta(days=1))
-    idle.sweep(host)
+    sweep(host)
     found = {operation.workspace.key: operation.kind for operation in Operation.objects.select_related("workspace")}
     assert found == {"repo-task-1": "stop", "other": "pause"}
 
@@ -68,31 +74,31 @@ def test_a_person_cannot_pause_it(passing, alice, browser_of, read, api, token_o
 def test_one_that_was_paused_before_it_was_ephemeral_is_stopped_at_once(passing, host):
     ended(passing)
     Workspace.objects.update(state=State.PAUSED, last_active_at=clock.now())
-    idle.sweep(host)
+    sweep(host)
     assert asked() == [("stop", "idle")]
 
 
 def test_once_its_run_has_ended_it_is_archived_once(passing, host):
-    idle.sweep(host)
+    sweep(host)
     assert asked() == []
     ended(passing)
-    idle.sweep(host)
+    sweep(host)
     assert asked() == [("put_away", "ephemeral")]
     Operation.objects.update(phase=Phase.SETTLED, outcome={"ok": False, "reason": "A snapshot can't hold x."})
-    idle.sweep(host)
+    sweep(host)
     assert len(asked()) == 1  # it could not be archived: nobody tries until it ran again
     Run.objects.filter(workspace=passing).update(ended_at=clock.now() + timedelta(seconds=1))
-    idle.sweep(host)
+    sweep(host)
     assert len(asked()) == 2
 
 
 def test_it_is_not_archived_under_a_resume_or_without_its_last_snapshot(passing, host):
     ended(passing, missing_snapshot="The disk is full.")
-    idle.sweep(host)
+    sweep(host)
     assert asked() == []
     Workspace.objects.update(missing_snapshot="")
     Operation.objects.create(workspace=passing, kind="resume", exclusive=True, due_at=clock.now())
-    idle.sweep(host)
+    sweep(host)
     assert [kind for kind, _ in asked()] == ["resume"]
 
 

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 from collections import defaultdict
-from functools import partial
 
 from aiohttp import web
 from django.conf import settings
@@ -22,7 +21,7 @@ from dashboard.logs import about
 from dashboard.outages import patient
 from dashboard.threads import DatabaseThreads, in_threads
 from dashboard.wakes import listen
-from workspaces import extensions, identity, operations, paths
+from workspaces import identity, operations, paths
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
 from workspaces.models import Operation, Phase, Runner
 from workspaces.provisioning.git.running import delete_keys
@@ -34,8 +33,8 @@ from workspaces.runner.ledger import Ledger
 from workspaces.runner.measure import disk_quota
 from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
-from workspaces.runner.reconcile import liveness, orphans, other_hosts
-from workspaces.services import idle, periodic_snapshots, rehearsals, retention, run_tokens
+from workspaces.runner.reconcile import liveness, orphans
+from workspaces.runner.sweeps import run_due, sweeps_of
 from workspaces.services.retention.layers import setup_layers
 from workspaces.shim import pool
 
@@ -58,12 +57,6 @@ PAUSES = {
 }
 KEEP_RECEIPTS_DAYS = 365  # a database restored from an older backup than this may rerun settled operations
 BACKGROUND = ("claim", "measure", "orphans", "host", "images", "receipts")  # started after crash recovery
-
-SWEEPS = [
-    retention.sweep_hours,
-    run_tokens.sweep,
-    rehearsals.sweep,
-]  # run with the sweeps for this host in `_sweep`
 
 
 class AlreadyRunning(Exception):
@@ -348,22 +341,7 @@ class Daemon:
             self._watched.set()
 
     async def _sweep(self):
-        await self.thread(self._run_sweeps)
-
-    def _run_sweeps(self):
-        """Run the sweeps one by one; an error in one does not stop the others."""
-        mine = (
-            operations.requeue_expired_claims,
-            idle.sweep,
-            periodic_snapshots.sweep,
-            liveness.request_missing_snapshots,
-            other_hosts.sweep,
-        )
-        for sweep in [*SWEEPS, *extensions.sweeps, *(partial(one, self.row) for one in mine)]:
-            try:
-                sweep()
-            except Exception:
-                logger.exception("a sweep failed; the next round tries again")
+        await self.thread(run_due, sweeps_of(self.row))
 
     async def _measure(self):
         await self.vitals.round()

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db.models import F, OuterRef, Q, Subquery
 
 from dashboard import clock
@@ -10,7 +11,7 @@ from dashboard.models import Actor, Team
 from dashboard.problems import Problem, invalid
 from workspaces import lifecycle, needs_approval
 from workspaces.activity import idle_after, stops_after, why_awake
-from workspaces.models import Operation, Run, State, StateCode, Workspace
+from workspaces.models import FOLDER, Operation, Run, State, StateCode, Workspace
 
 IDLE = Actor.system("idle")
 EPHEMERAL = Actor.system("ephemeral")
@@ -32,17 +33,48 @@ def keep_awake(workspace, until: datetime | None, *, by: Actor):
     workspace.awake_until = until
 
 
+def due(runner):
+    """Return what `sweep` has to look at: (those that may be idle, those that may be paused for long, …ephemeral)."""
+    now = clock.now()
+    idle = timedelta(seconds=settings.HANDRAIL_IDLE_SECONDS)
+    unused = Q(last_active_at=None) | Q(last_active_at__lt=now - idle) | Q(environment__idle_seconds__gt=0)
+    ready = _ready(runner).filter(unused).exclude(environment__driver=FOLDER).exclude(awake_until__gt=now)
+    since = Q(asleep_since=None) | Q(asleep_since__lt=now - timedelta(seconds=settings.HANDRAIL_STOP_SECONDS))
+    long = since | Q(environment__stop_seconds__gt=0) | Q(environment__ephemeral=True)
+    return ready, _paused(runner).filter(long), _not_archived(runner)
+
+
 def sweep(runner):
     """Pause the idle workspaces of this runner, and stop those paused for long.
 
     Those of an ephemeral environment are stopped at once, also if they were paused before it was ephemeral, and
     archived.
     """
-    here = Workspace.objects.kept().filter(runner=runner).select_related("environment", "team")
-    _pause(here.filter(state=State.READY).exclude(reason_code__in=StateCode.out_of_reach()))
-    ended = Run.objects.filter(workspace=OuterRef("pk")).order_by("-started_at").values("ended_at")[:1]
-    _stop(here.filter(state=State.PAUSED).annotate(asleep_since=Subquery(ended)))
-    _archive(here.filter(state=State.STOPPED, environment__ephemeral=True).annotate(ended=Subquery(ended)))
+    _pause(_ready(runner).select_related("environment", "team"))
+    _stop(_paused(runner).select_related("environment", "team"))
+    _archive(_not_archived(runner).select_related("environment", "team"))
+
+
+def _ready(runner):
+    here = Workspace.objects.kept().filter(runner=runner, state=State.READY)
+    return here.exclude(reason_code__in=StateCode.out_of_reach())
+
+
+def _ended():
+    """Return when the newest Run of a workspace ended, as an expression."""
+    return Subquery(Run.objects.filter(workspace=OuterRef("pk")).order_by("-started_at").values("ended_at")[:1])
+
+
+def _paused(runner):
+    return Workspace.objects.kept().filter(runner=runner, state=State.PAUSED).annotate(asleep_since=_ended())
+
+
+def _not_archived(runner):
+    """Return the stopped workspaces of ephemeral environments that nobody tried to archive since their run ended."""
+    stopped = Workspace.objects.kept().filter(runner=runner, state=State.STOPPED, environment__ephemeral=True)
+    tried = Operation.objects.filter(kind="put_away", workspace=OuterRef("pk")).order_by("-created_at")
+    rows = stopped.exclude(head=None).annotate(ended=_ended(), tried=Subquery(tried.values("created_at")[:1]))
+    return rows.filter(Q(tried=None) | Q(tried__lt=F("ended")), ended__isnull=False, missing_snapshot="")
 
 
 def _pause(ready):
@@ -67,9 +99,7 @@ def _stop(paused):
 
 def _archive(stopped):
     """Archive ephemeral workspaces, once for each run that ended: a person tries again what could not be archived."""
-    tried = Operation.objects.filter(kind="put_away", workspace=OuterRef("pk")).order_by("-created_at")
-    rows = stopped.exclude(head=None).annotate(tried=Subquery(tried.values("created_at")[:1]))
-    for workspace in rows.filter(Q(tried=None) | Q(tried__lt=F("ended")), ended__isnull=False, missing_snapshot=""):
+    for workspace in stopped:
         with suppress(Problem), Team.objects.turn(workspace.team_id):  # its state has just changed
             if not Operation.objects.open().filter(workspace=workspace, exclusive=True).exists():
                 lifecycle.archive(workspace, by=EPHEMERAL)

@@ -14,16 +14,20 @@ BY = Actor.system("clock")
 KIND = "periodic"
 
 
-def sweep(runner):
-    """Submit a snapshot of each workspace that is up, has no recent one and was used since its newest."""
+def due(runner):
+    """Return the runner's workspaces that are up, have no recent snapshot and were used since their newest."""
     if not settings.HANDRAIL_SNAPSHOT_SECONDS:
-        return
-    now, every = clock.now(), settings.HANDRAIL_SNAPSHOT_SECONDS
+        return Workspace.objects.none()
     up = Workspace.objects.kept().filter(runner=runner, state=State.READY, head__isnull=False)
-    due = up.filter(head__created_at__lt=now - timedelta(seconds=every))
-    used = due.filter(Q(last_active_at__gt=F("head__created_at")))
+    old = up.filter(head__created_at__lt=clock.now() - timedelta(seconds=settings.HANDRAIL_SNAPSHOT_SECONDS))
     busy = Operation.objects.open().filter(exclusive=True).values("workspace")
-    for workspace in used.exclude(pk__in=busy):
+    return old.filter(Q(last_active_at__gt=F("head__created_at"))).exclude(pk__in=busy)
+
+
+def sweep(runner):
+    """Submit a snapshot of each workspace that is due for one."""
+    now, every = clock.now(), settings.HANDRAIL_SNAPSHOT_SECONDS
+    for workspace in due(runner):
         # A failed one (for example because a file contains a secret) is retried after the next interval.
         operations.submit(
             "snapshot",

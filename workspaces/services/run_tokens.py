@@ -127,7 +127,12 @@ def suspend(workspace_id):
         secrets.stop_searching_for(workspace_id, TOKEN)
 
 
-def sweep():
-    """Revoke the tokens of workspaces without an open Run, however it ended."""
+def left_over():
+    """Return the live tokens of workspaces without an open Run, however it ended."""
     up = Run.objects.filter(ended_at=None).values("workspace")
-    Token.objects.live().filter(for_run=True).exclude(workspace__in=up).update(revoked_at=clock.now())
+    return Token.objects.live().filter(for_run=True).exclude(workspace__in=up)
+
+
+def sweep():
+    """Revoke the tokens that are left over."""
+    left_over().update(revoked_at=clock.now())

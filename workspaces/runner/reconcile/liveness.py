@@ -115,11 +115,16 @@ def note(workspace, words: str, code: str = ""):
             lifecycle.record(workspace, SYSTEM, verb, {"reason": words[:1000]})
 
 
+def without_end_snapshot(runner):
+    """Return the runner's workspaces at rest whose last run still has no end snapshot."""
+    at_rest = Workspace.objects.filter(runner=runner, state__in=[State.PAUSED, State.STOPPED], purged_at=None)
+    return at_rest.exclude(missing_snapshot="")
+
+
 def request_missing_snapshots(runner):
     """Submit missing end snapshots again, at most once a minute for each workspace."""
-    at_rest = Workspace.objects.filter(runner=runner, state__in=[State.PAUSED, State.STOPPED], purged_at=None)
     minute = int(clock.now().timestamp() // 60)
-    for workspace in at_rest.exclude(missing_snapshot=""):
+    for workspace in without_end_snapshot(runner):
         operations.submit(
             "snapshot",
             workspace=workspace,

@@ -9,11 +9,16 @@ from workspaces.models.runners import RUNNER_TIMEOUT
 SYSTEM = Actor.system("runner")
 
 
-def sweep(here: Runner):
-    """Mark what is up on a silent host as unreachable; its own runner takes that back when it answers again."""
+def up_on_silent(here: Runner):
+    """Return the Runs that are up on other hosts, which are silent, and not marked as unreachable."""
     silent = Runner.objects.exclude(pk=here.pk).filter(heartbeat_at__lt=clock.now() - RUNNER_TIMEOUT)
     runs = Run.objects.filter(ended_at=None, ready_at__isnull=False, runner__in=silent, workspace__state=State.READY)
-    for run in runs.exclude(workspace__reason_code=StateCode.UNREACHABLE).select_related("workspace__runner"):
+    return runs.exclude(workspace__reason_code=StateCode.UNREACHABLE)
+
+
+def sweep(here: Runner):
+    """Mark what is up on a silent host as unreachable; its own runner takes that back when it answers again."""
+    for run in up_on_silent(here).select_related("workspace__runner"):
         _mark(run.workspace)
 
 
