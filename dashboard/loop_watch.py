@@ -21,8 +21,8 @@ from dashboard.files.atomic_write import replace_file
 logger = logging.getLogger("handrail.loop")
 LOOPS = ("web", "runner")
 LATE_S = 1.0  # a step that holds the loop longer than this is counted and logged with its stack
-# `re` and other C code keep the interpreter lock, so that no line of Python could log: after this time of the processor
-# the interpreter itself prints the stacks of all threads to stderr. Sooner than the supervisor kills who does not answer.
+# `re` and other C code keep the interpreter lock, so that no line of Python could log: after this time of a processor
+# the interpreter itself prints all threads' stacks to stderr. Sooner than the supervisor kills who does not answer.
 HELD_S = 10.0
 ARMED_EVERY_S = 0.5  # each step need not ask the kernel to start that time anew
 STDERR = 2

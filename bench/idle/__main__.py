@@ -69,7 +69,11 @@ class Watched:
                 MEMORY: _pss(pid),
                 SWITCHES: sum(count for task, count in switches.items() if task[0] == pid) / seconds,
                 STATEMENTS: (after.get(pid, 0) - statements.get(pid, 0)) * 60 / seconds,
-                "threads": {f"{task[1]} {_thread(task)}": round(count / seconds, 2) for task, count in switches.items() if task[0] == pid},
+                "threads": {
+                    f"{task[1]} {_thread(task)}": round(count / seconds, 2)
+                    for task, count in switches.items()
+                    if task[0] == pid
+                },
             }
             for pid in pids
         ]
@@ -144,7 +148,9 @@ def measure_start(product: Product) -> float:
     )
     while True:
         try:
-            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{product.url}/healthz", timeout=60).close()
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+                f"{product.url}/healthz", timeout=60
+            ).close()
             return time.perf_counter() - began
         except urllib.error.HTTPError as answer:
             answer.close()
@@ -228,7 +234,9 @@ def beside(checkout: Path, seconds: int) -> dict:
     """Return what this file finds of another checkout."""
     command = [checkout / ".venv/bin/python", __file__, "--json", "--seconds", str(seconds)]
     environment = os.environ | {"PYTHONPATH": str(checkout)}
-    return json.loads(subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, check=False).stdout)
+    return json.loads(
+        subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, check=False).stdout
+    )
 
 
 def show(found: dict, other: dict) -> None:

@@ -34,7 +34,9 @@ class Counter:
             self.log(sql)
 
     def log(self, sql):
-        frames = [f for f in traceback.extract_stack() if "site-packages" not in f.filename and "lib/python" not in f.filename]
+        frames = [
+            f for f in traceback.extract_stack() if "site-packages" not in f.filename and "lib/python" not in f.filename
+        ]
         where = " < ".join(f"{os.path.basename(f.filename)}:{f.lineno}:{f.name}" for f in reversed(frames[:-2]))
         with open(os.path.join(self.folder, f"{os.getpid()}.log"), "a") as file:
             file.write(f"{str(sql)[:150]!r} {where[:300]}\n")
