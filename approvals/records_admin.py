@@ -186,7 +186,7 @@ class NoticeAdmin(Shown):
 
 @admin.register(Delivery)
 class DeliveryAdmin(Shown):
-    list_display = ["created_at", "user", "via", "kind", "tries", "sent_at", "problem"]
+    list_display = ["created_at", "user", "via", "kind", "failures", "sent_at", "problem"]
     list_select_related = ["user"]
     list_filter = ["kind", ("sent_at", admin.EmptyFieldListFilter)]
     search_fields = ["user__username", "via", "problem"]

@@ -1,15 +1,14 @@
 """Periodic tasks of approvals, called by the queue and the runner. They may run at any time, twice, or late."""
 
-import time
-
 from approvals import agent_runs, expiry, gate
 from approvals.models import LogTarget
 from approvals.notify import agent_runs as agent_run_notices
 from approvals.notify import going, notices, scheduled
-from dashboard import clock
+from dashboard import clock, outbox
 from workspaces.services import schedules
 
-NOTIFY_SECONDS = 60  # after which the next one begins; what is left is due again at once
+NOTIFY_SECONDS = LOG_SECONDS = 60  # after which a task ends; what is left is due again at once
+WEBHOOK_SECONDS = 5
 
 
 def sweep() -> int:
@@ -38,36 +37,31 @@ def warn_owners():
 
 
 def notify() -> int:
-    """Bring notices in step with the actions, and send what is due; return how many deliveries were tried."""
+    """Bring notices in step with the actions, and send what is due; return how many deliveries were sent."""
     from approvals.notify import sending  # here: the runner, which also loads this module, sends nothing
 
-    notices.reconcile()
-    tried, until = 0, time.monotonic() + NOTIFY_SECONDS
-    while time.monotonic() < until and (some := sending.send_due()):
-        tried += some
-        notices.reconcile()  # what came meanwhile
-    return tried
+    return outbox.send_due(sending.Notifications(), seconds=NOTIFY_SECONDS, before_each=notices.reconcile)
 
 
 def tell_admins() -> int:
     """Notify admins of the alerts in their team's log; return how many events were taken."""
     from approvals.log_out import sending  # as above
 
-    return sending.send_due(LogTarget.objects.to_people())
+    return outbox.send_due(sending.LogEvents(LogTarget.objects.to_people()), seconds=LOG_SECONDS)
 
 
 def send_log() -> int:
     """Send the logs of teams to other systems and to folders; return how many events were taken."""
     from approvals.log_out import sending  # as above
 
-    return sending.send_due(LogTarget.objects.to_systems())
+    return outbox.send_due(sending.LogEvents(LogTarget.objects.to_systems()), seconds=LOG_SECONDS)
 
 
 def send_webhooks() -> int:
     """Send due webhooks to the receivers of agents' instances; return how many were accepted."""
     from approvals.aap import sending  # as above
 
-    return sending.send_due()
+    return outbox.send_due(sending.Webhooks(), seconds=WEBHOOK_SECONDS)
 
 
 def run_schedules() -> int:

@@ -9,7 +9,6 @@ import hmac
 import json
 import uuid
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
@@ -19,7 +18,9 @@ from yarl import URL
 from approvals.aap import wire
 from approvals.aap.registrations import Delivery
 from approvals.models import AapInstance, AapRequest
+from approvals.models.aap import RETRY_FOR
 from approvals.notify.reach import only_reachable_in_task
+from dashboard.outbox import NotSent
 
 TIMEOUT = 10  # seconds for one attempt, which is the protocol's limit
 MAX_ANSWER = 10_000  # bytes
@@ -29,14 +30,6 @@ FAILURES = (aiohttp.ClientError, OSError, TimeoutError, ValueError)  # ValueErro
 
 class Unsafe(Exception):
     """The host resolves to a private or special address."""
-
-
-@dataclass(frozen=True)
-class SendResult:
-    """The result of one attempt: accepted if `problem` is empty; else the problem, and the receiver's Retry-After."""
-
-    problem: str = ""
-    retry_after: timedelta = timedelta(0)
 
 
 def resolved_event(instance: AapInstance, request: AapRequest) -> dict:
@@ -71,19 +64,18 @@ async def verify(instance: AapInstance, delivery: Delivery, now: datetime) -> st
         return _connection_problem(error)
 
 
-async def deliver(url: str, secret: str, message: dict, now: datetime) -> SendResult:
-    """Send an event once."""
+async def deliver(url: str, secret: str, message: dict, now: datetime) -> None:
+    """Send an event once. Raise NotSent."""
     try:
         async with _post(url, secret, message, now) as answer:
             if 200 <= answer.status < 300:
-                return SendResult()
+                return
             asked = answer.headers.get("Retry-After", "") if answer.status in BUSY else ""
-            retry_after = _retry_after(asked, now)
-            return SendResult(f"It answered {answer.status}.", retry_after)
+            raise NotSent(f"It answered {answer.status}.", wait=min(_retry_after(asked, now), RETRY_FOR))
     except Unsafe:
-        return SendResult("Its host resolves to a private or special address.")
+        raise NotSent("Its host resolves to a private or special address.") from None
     except FAILURES as error:
-        return SendResult(_connection_problem(error))
+        raise NotSent(_connection_problem(error)) from None
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
-"""Send each target what it has not got: in order, without a gap, again after a failure.
+"""Send each target what it has not got: in order, without a gap, again after a failure (dashboard.outbox).
 
-The cursor moves in the database only after a target took the events. A process that is killed in between sends the last
-ones again (at least once; a folder drops what it has already).
+The cursor moves in the database only after a target took the events, so the last ones may be sent twice; a folder drops
+what it has already.
 """
 
 import json
@@ -9,8 +9,10 @@ import logging
 import os
 import socket
 import ssl
-import time
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import requests
@@ -22,88 +24,73 @@ from approvals.log_out import alerts, formats, targets
 from approvals.models import LogTarget, TargetKind
 from approvals.notify import direct
 from approvals.notify.reach import only_reachable
-from dashboard import clock
 from dashboard.files.locks import take_lock
 from dashboard.keys import keyring
 from dashboard.keys.key_files import make_private
 from dashboard.models import Event, Membership, Role
-from dashboard.workers.deadlines import Late, within
+from dashboard.outbox import Message, NotNeeded, NotSent, Sender
 
 logger = logging.getLogger("handrail.log_out")
 BATCH = 200  # events of one message
 TIMEOUT = 10  # seconds without a byte
-DEADLINE = 2 * TIMEOUT  # seconds for a whole answer
 TAIL_BYTES = 65_536  # read first of the end of a day's file
-LEASE = timedelta(seconds=90)  # within which another host does not send to the same target
-RETRIES = [timedelta(seconds=seconds) for seconds in (5, 10, 30, 120, 600, 3600)]  # the last one for ever
 
 
-class NotTaken(Exception):
-    """The target did not take the events; the text can be shown."""
+class LogEvents(Sender):
+    """Sends events to those of the targets `rows` that are due."""
+
+    waits = (5, 10, 30, 120, 600, 3600)
+
+    def __init__(self, rows: QuerySet):
+        self.rows = rows
+
+    def due(self, now):
+        return self.rows.due(now).order_by("pk")
+
+    def message(self, target: LogTarget, now: datetime) -> Message:
+        events = list(Event.objects.filter(team=target.team_id, seq__gt=target.cursor).order_by("seq")[:BATCH])
+        if not (events and target.active):
+            raise NotNeeded
+        wanted = [event for event in events if not target.only_alerts or alerts.is_alert(event)]
+        send = WAYS[target.kind](target, wanted, now) if wanted else _nothing
+        return Message(partial(_taken, send), (events[-1].seq, wanted))
+
+    def sent(self, target: LogTarget, about: tuple[int, list[Event]], now: datetime) -> int:
+        upto, wanted = about
+        done = {"cursor": upto} | ({"sent_at": now} if wanted else {})
+        if not LogTarget.objects.filter(pk=target.pk, cursor=target.cursor).update(**done):
+            return 0
+        if target.kind == TargetKind.ADMINS:
+            _tell_admins(target, wanted)
+        return len(wanted)
 
 
-def send_due(rows: QuerySet, seconds: float = 60) -> int:
-    """Send to those of the targets `rows` that are due, for a while; return how many events were taken."""
-    taken, until = 0, time.monotonic() + seconds
-    while time.monotonic() < until:
-        found = list(rows.due(clock.now()).select_related("team").order_by("pk"))
-        if not found:
-            break
-        taken += sum(_send_to(target) for target in found)
-    return taken
+def _nothing():
+    """Send nothing: no event is of interest, or it is told with the cursor's move."""
 
 
-def _send_to(target: LogTarget) -> int:
-    """Send one batch to one target; return how many events it took."""
-    now = clock.now()
-    # Of several hosts one claims it; a process that is killed leaves it due again after the lease.
-    mine = LogTarget.objects.filter(pk=target.pk, cursor=target.cursor, next_try_at=target.next_try_at)
-    if not mine.update(next_try_at=now + LEASE):
-        return 0
-    events = list(Event.objects.filter(team=target.team, seq__gt=target.cursor).order_by("seq")[:BATCH])
-    wanted = [event for event in events if not target.only_alerts or alerts.is_alert(event)]
+def _taken(send: Callable):
     try:
-        if wanted:
-            SENDERS[target.kind](target, wanted)
-    except (NotTaken, OSError) as error:
-        _note_failure(target, str(error) or type(error).__name__)
-        return 0
-    done = {"cursor": events[-1].seq, "next_try_at": None, "failures": 0, "problem": ""}
-    done |= {"sent_at": clock.now()} if wanted else {}
-    LogTarget.objects.filter(pk=target.pk, cursor=target.cursor).update(**done)
-    return len(wanted)
+        send()
+    except OSError as error:
+        raise NotSent(str(error) or type(error).__name__) from None
 
 
-def _note_failure(target: LogTarget, problem: str):
-    failures = target.failures + 1
-    following = clock.now() + RETRIES[min(failures, len(RETRIES)) - 1]
-    rows = LogTarget.objects.filter(pk=target.pk)
-    rows.update(failures=failures, problem=problem[:200], next_try_at=following)
-    logger.warning("log target %s took nothing (%s in a row): %s", target, failures, problem)
-
-
-def _to_webhook(target: LogTarget, events: list[Event]):
+def _to_webhook(target: LogTarget, events: list[Event], now: datetime) -> Callable:
     try:
         secret = keyring.load().decrypt(target.value, targets.associated_data(target))
     except keyring.Unreadable:
-        raise NotTaken("Its signing key can't be decrypted. Add the target again.") from None
-    body, timestamp = formats.webhook_body(target.team, events), str(int(clock.now().timestamp()))
+        raise NotSent("Its signing key can't be decrypted. Add the target again.") from None
+    body, timestamp = formats.webhook_body(target.team, events), str(int(now.timestamp()))
     headers = {
         "Content-Type": "application/json",
         "Handrail-Timestamp": timestamp,
         "Handrail-Signature": f"sha256={formats.signature(secret, timestamp, body)}",
     }
-    [answered] = within(DEADLINE, [lambda: _post(target.address, body, headers)])
-    if isinstance(answered, Late):
-        raise NotTaken(f"It did not answer within {DEADLINE} s.")
-    if isinstance(answered, Exception):
-        raise answered
-    if not 200 <= answered < 300:
-        raise NotTaken(f"It answered {answered}.")
+    return partial(_post, target.address, body, headers)
 
 
-def _post(address: str, body: bytes, headers: dict) -> int:
-    """Return the status. Raise NotTaken, OSError."""
+def _post(address: str, body: bytes, headers: dict):
     try:
         with only_reachable():
             answer = requests.post(
@@ -111,39 +98,49 @@ def _post(address: str, body: bytes, headers: dict) -> int:
             )
             answer.close()
     except requests.RequestException as error:
-        raise NotTaken(f"It could not be reached ({type(error).__name__}).") from None
-    return answer.status_code
+        raise NotSent(f"It could not be reached ({type(error).__name__}).") from None
+    if not 200 <= answer.status_code < 300:
+        raise NotSent(f"It answered {answer.status_code}.")
 
 
-def _to_syslog(target: LogTarget, events: list[Event]):
-    parts = urlsplit(target.address)
+def _to_syslog(target: LogTarget, events: list[Event], now: datetime) -> Callable:
     host = slugify(settings.HANDRAIL_HOST_NAME) or "-"
+    body = b"".join(formats.syslog(event, target.team, host) for event in events)
+    return partial(_to_socket, target.address, body)
+
+
+def _to_socket(address: str, body: bytes):
+    parts = urlsplit(address)
     with only_reachable(), socket.create_connection((parts.hostname, parts.port), timeout=TIMEOUT) as plain:
         if parts.scheme == "tls":
             with ssl.create_default_context().wrap_socket(plain, server_hostname=parts.hostname) as secure:
-                secure.sendall(b"".join(formats.syslog(event, target.team, host) for event in events))
+                secure.sendall(body)
                 secure.unwrap()
             return
-        plain.sendall(b"".join(formats.syslog(event, target.team, host) for event in events))
+        plain.sendall(body)
         plain.shutdown(socket.SHUT_WR)
         try:
             plain.recv(1)  # returns when the other side has read to the end and closes; syslog itself confirms nothing
         except TimeoutError:
-            logger.info("log target %s keeps its connection open", target)
+            logger.info("the log target %s keeps its connection open", address)
 
 
-def _to_folder(target: LogTarget, events: list[Event]):
+def _to_folder(target: LogTarget, events: list[Event], now: datetime) -> Callable:
+    lines = [(event.seq, formats.line(event)) for event in events]
+    return partial(_append, targets.folder_of(target.team), f"{now:%Y-%m-%d}.jsonl", lines)
+
+
+def _append(folder: Path, today: str, lines: list[tuple[int, bytes]]):
     """Append to the file of the day; what it has already, after a kill, is not written twice."""
-    folder = make_private(targets.folder_of(target.team))
+    make_private(folder)
     lock = take_lock(folder / ".lock", wait=TIMEOUT)
     try:
         newest = max((path.name for path in folder.glob("*.jsonl")), default="")
-        name = max(newest, f"{clock.now():%Y-%m-%d}.jsonl")
+        name = max(newest, today)
         last = _mend_last_line(folder / newest) if newest else 0
-        fresh = b"".join(formats.line(event) for event in events if event.seq > last)
         fd = os.open(folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         with os.fdopen(fd, "ab") as out:
-            out.write(fresh)
+            out.write(b"".join(line for seq, line in lines if seq > last))
             out.flush()
             os.fsync(out.fileno())
     finally:
@@ -168,7 +165,11 @@ def _mend_last_line(path) -> int:
     return json.loads(lines[-2])["seq"] if len(lines) > 1 else 0
 
 
-def _to_admins(target: LogTarget, events: list[Event]):
+def _to_admins(target: LogTarget, events: list[Event], now: datetime) -> Callable:
+    return _nothing
+
+
+def _tell_admins(target: LogTarget, events: list[Event]):
     """Notify the admins of the team on their devices and channels."""
     admins = Membership.objects.filter(team=target.team, role=Role.ADMIN, user__is_active=True).select_related("user")
     for membership in admins:
@@ -176,7 +177,7 @@ def _to_admins(target: LogTarget, events: list[Event]):
             direct.tell(membership.user, alerts.words(event, target.team))
 
 
-SENDERS = {
+WAYS = {
     TargetKind.WEBHOOK: _to_webhook,
     TargetKind.SYSLOG: _to_syslog,
     TargetKind.FOLDER: _to_folder,

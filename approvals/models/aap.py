@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from dashboard.models import Agent, Token
+from dashboard.outbox import Outgoing
 from dashboard.row_locks import LockingQuerySet
 
 RETRY_FOR = timedelta(days=7)  # after the decision; the protocol's limit
@@ -35,7 +36,7 @@ class AapInstanceQuerySet(LockingQuerySet):
         return self.filter(in_time, token__revoked_at=None, ready_at__isnull=False, deleted_at=None)
 
 
-class AapInstance(AapAttempt):
+class AapInstance(AapAttempt, Outgoing):
     """A running instance of an agent, with its own credential and its webhook receiver.
 
     The credential is derived, not stored, and is valid as long as the token that registered the instance. A row without
@@ -51,8 +52,6 @@ class AapInstance(AapAttempt):
     value = models.BinaryField(null=True, blank=True)  # the secret that signs webhooks; encrypted
     created_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True, blank=True)
-    next_try_at = models.DateTimeField(null=True, blank=True)  # end of a pause after a failure, or of a lease
-    failures = models.PositiveIntegerField(default=0)  # of webhooks, in a row
 
     objects = AapInstanceQuerySet.as_manager()
 

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from dashboard.models import Team
+from dashboard.outbox import Outgoing
 
 
 class TargetKind(models.TextChoices):
@@ -33,7 +34,7 @@ class LogTargetQuerySet(models.QuerySet):
         return self.filter(team_id__in=who.team_ids)
 
 
-class LogTarget(models.Model):
+class LogTarget(Outgoing):
     """One target: it has got every event up to `cursor`, in order, and none after it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -45,9 +46,6 @@ class LogTarget(models.Model):
     cursor = models.BigIntegerField(default=0)
     active = models.BooleanField(default=True)
     created_at = models.DateTimeField()
-    next_try_at = models.DateTimeField(null=True, blank=True)  # after a failure, and while somebody sends
-    failures = models.PositiveIntegerField(default=0)  # in a row
-    problem = models.CharField(max_length=200, blank=True)  # of the last try, in words
     sent_at = models.DateTimeField(null=True, blank=True)
 
     objects = LogTargetQuerySet.as_manager()

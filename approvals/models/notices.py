@@ -6,6 +6,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from dashboard.outbox import Outgoing
+
 
 class NotificationSettings(models.Model):
     """What one person wants to be told, when and how. Without a row the defaults hold."""
@@ -106,7 +108,7 @@ class DeliveryQuerySet(models.QuerySet):
         return self.filter(next_try_at__lte=now)
 
 
-class Delivery(models.Model):
+class Delivery(Outgoing):
     """One message to one device or channel, with its tries and what became of it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -119,13 +121,11 @@ class Delivery(models.Model):
     digest = models.CharField(max_length=64, blank=True)  # of the call that it asks about
     text = models.CharField(max_length=300, blank=True)  # of an alert
     created_at = models.DateTimeField()
-    tries = models.PositiveIntegerField(default=0)
     next_try_at = models.DateTimeField(null=True, blank=True, db_index=True)  # none when it has ended
     receipt_sha256 = models.CharField(max_length=64, blank=True)  # of the secret with which the device reports back
     sent_at = models.DateTimeField(null=True, blank=True)
     shown_at = models.DateTimeField(null=True, blank=True)
     opened_at = models.DateTimeField(null=True, blank=True)
-    problem = models.CharField(max_length=200, blank=True)  # why it was not sent, in words
 
     objects = DeliveryQuerySet.as_manager()
 

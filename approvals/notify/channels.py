@@ -11,6 +11,7 @@ from approvals.models import Channel
 from approvals.notify.reach import only_reachable
 from dashboard import clock
 from dashboard.keys import keyring
+from dashboard.outbox import NotSent
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict, invalid
 
@@ -31,10 +32,6 @@ SERVICES = {
 WITH_HOST = {"ntfy", "ntfys", "mailto", "mailtos", "matrix", "matrixs", "gotify", "gotifys"}
 PARAMETERS = {"to", "from", "name", "smtp", "user", "pass", "mode", "priority", "tags", "auth", "token"}
 MAX_URL, MAX_CHANNELS = 500, 10
-
-
-class NotSent(Exception):
-    """The service did not take the message; its text can be shown."""
 
 
 def add(user, url: str, *, with_title: bool) -> Channel:

@@ -117,9 +117,9 @@ def close(notice: Notice, now: datetime):
             return
         notice.closed_at = now
         _drop_unsent(notice)
-        # One that was tried may have arrived, whatever was heard of it.
-        tried = Q(kind=DeliveryKind.ASK, notice=notice, tries__gt=0, subscription__isnull=False)
-        reached = Delivery.objects.filter(tried).values_list("subscription_id", flat=True)
+        # One that was tried may have arrived, whatever was heard of it. Each try makes a receipt.
+        tried = Delivery.objects.filter(kind=DeliveryKind.ASK, notice=notice, subscription__isnull=False)
+        reached = tried.exclude(receipt_sha256="").values_list("subscription_id", flat=True)
         for device in PushSubscription.objects.filter(pk__in=set(reached)):
             _add(notice.user_id, DeliveryKind.CLOSE, now, notice=notice, subscription=device)
 

@@ -1,113 +1,92 @@
-"""Send the deliveries that are due, encrypted to devices and through channels, with retries and a time limit."""
+"""Send notifications: what is encrypted to devices, and what goes through channels (dashboard.outbox)."""
 
-import logging
 import secrets
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from urllib.parse import urlsplit
 
 import requests
 from django.conf import settings
-from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import translation
 from django.utils.translation import get_language, gettext
 from py_vapid import Vapid02
 from pywebpush import WebPusher
 
-from approvals.models import Action, Delivery, DeliveryKind, PushSubscription, Status
+from approvals.models import Action, Channel, Delivery, DeliveryKind, PushSubscription, Status
 from approvals.notify import channels, going, messages, tokens, vapid
 from approvals.notify.devices import has_live_session
 from approvals.notify.hashes import sha256
 from approvals.notify.reach import Unreachable, only_reachable
 from approvals.notify.routing import settings_of
 from dashboard import clock, json_text
-from dashboard.workers.deadlines import Late, within
+from dashboard.outbox import Message, NotNeeded, NotSent, Sender
 
-logger = logging.getLogger("handrail.notify")
-BATCH = 20  # deliveries at a time
 TIMEOUT = 10  # seconds without a byte, of one message
-DEADLINE = 2 * TIMEOUT  # seconds for one message
-LEASE = timedelta(seconds=90)  # within which another host does not send the same delivery
-RETRIES = [timedelta(seconds=seconds) for seconds in (10, 30, 120, 600, 1800)]
 CLOSE_TTL, OTHER_TTL = 3600, 6 * 3600  # seconds for which a push service keeps a message
 GONE = (404, 410)  # RFC 8030: the subscription has ended
 LATER = (408, 429)
 
 
-@dataclass
-class Outcome:
-    """What became of one try: sent, or a problem in words, and whether another try makes sense."""
-
-    problem: str = ""
-    again: bool = False
-    gone: bool = False
+class Gone(NotSent):
+    """The device no longer takes notifications."""
 
 
-def send_due() -> int:
-    """Send what is due; return the number of deliveries tried."""
-    now = clock.now()
-    jobs = []
-    for delivery in Delivery.objects.due(now).order_by("next_try_at")[:BATCH]:
-        # Of several hosts one claims it; a process that is killed leaves it due again after the lease.
-        leased = Delivery.objects.filter(pk=delivery.pk, next_try_at=delivery.next_try_at)
-        if leased.update(next_try_at=now + LEASE, tries=F("tries") + 1):
-            delivery.refresh_from_db()
-            try:
-                job = _prepare(delivery, now)
-            except Exception:  # one that can't be prepared must not keep the others from being sent
-                logger.exception("a notification via %s could not be prepared", delivery.via)
-                _end(delivery, "It could not be prepared; the queue's log says why.")
-                continue
-            if job:
-                jobs.append((delivery, job))
-    outcomes = within(DEADLINE, [partial(_guarded, job) for _, job in jobs])
-    for (delivery, _), outcome in zip(jobs, outcomes, strict=True):
-        _record(delivery, _outcome(outcome), clock.now())
-    return len(jobs)
+class Notifications(Sender):
+    """Sends deliveries; one that fails is given up after the last of its waits."""
+
+    waits = (10, 30, 120, 600, 1800)
+    gives_up = True
+
+    def due(self, now):
+        return Delivery.objects.due(now).order_by("next_try_at")
+
+    def message(self, delivery: Delivery, now: datetime) -> Message:
+        with translation.override(settings_of(delivery.user).language):
+            return Message(partial(_guarded, _prepare(delivery, now)))
+
+    def sent(self, delivery: Delivery, about, now: datetime) -> int:
+        # The delivery before its target, as where a target is deleted with its deliveries.
+        Delivery.objects.filter(pk=delivery.pk).update(sent_at=now)
+        _target(delivery).update(last_success_at=now, failures=0)
+        return 1
+
+    def failed(self, delivery: Delivery, about, error: NotSent, now: datetime):
+        _target(delivery).update(failures=F("failures") + 1)
+        if isinstance(error, Gone):
+            _target(delivery).delete()
 
 
-def _guarded(job) -> Outcome:
+def _guarded(send: Callable):
     with only_reachable():
-        return job()
+        send()
 
 
-def _outcome(found: Outcome | Exception) -> Outcome:
-    if isinstance(found, Late):
-        return Outcome(f"It did not answer within {DEADLINE} s.", again=True)
-    if isinstance(found, Exception):  # one that can't be sent must not keep the others from being recorded
-        logger.error("a notification could not be sent", exc_info=found)
-        return Outcome("It could not be sent; the queue's log says why.", again=True)
-    return found
+def _target(delivery: Delivery) -> QuerySet:
+    """Return the device or channel, which may have been removed meanwhile."""
+    if delivery.subscription_id:
+        return PushSubscription.objects.filter(pk=delivery.subscription_id)
+    return Channel.objects.filter(pk=delivery.channel_id)
 
 
-def _prepare(delivery: Delivery, now: datetime):
-    """Return a function that sends the delivery without the database; None if it is not needed any more."""
-    with translation.override(settings_of(delivery.user).language):
-        return _prepare_translated(delivery, now)
-
-
-def _prepare_translated(delivery: Delivery, now: datetime):
+def _prepare(delivery: Delivery, now: datetime) -> Callable:
+    """Return a function that sends the delivery without the database. Raise NotNeeded."""
     notice = delivery.notice
     action = (
         Action.objects.select_related("team", "agent__owner", "workspace").get(pk=notice.action_id) if notice else None
     )
     asks = delivery.kind in (DeliveryKind.ASK, DeliveryKind.REMIND)
     if asks and (action.status != Status.PENDING or action.digest != delivery.digest or action.expires_at <= now):
-        return _end(delivery, "No longer needed.")
+        raise NotNeeded("No longer needed.")
     if delivery.kind == DeliveryKind.GOING and not going.of_owner(delivery.user, settings_of(delivery.user)):
-        return _end(delivery, "No longer needed.")
+        raise NotNeeded("No longer needed.")
     if delivery.subscription:
         return _push(delivery, action, now)
     if delivery.channel:
         title, body = _words(delivery, action, now, named=delivery.channel.with_title)
-        return lambda: _through(delivery.channel, title, body)
-    return _end(delivery, "The device or channel was removed.")
-
-
-def _end(delivery: Delivery, problem: str) -> None:
-    Delivery.objects.filter(pk=delivery.pk).update(next_try_at=None, problem=problem)
+        return partial(channels.send, delivery.channel, title, body)
+    raise NotNeeded("The device or channel was removed.")
 
 
 def _words(delivery: Delivery, action: Action | None, now: datetime, *, named: bool = False) -> tuple[str, str]:
@@ -136,7 +115,7 @@ def _push(delivery: Delivery, action: Action | None, now: datetime):
     info = {"endpoint": device.endpoint, "keys": {"p256dh": device.p256dh, "auth": device.auth}}
     clear = json_text.dumps(payload, ensure_ascii=False).encode()
     body = WebPusher(info).encode(clear, content_encoding="aes128gcm")["body"]
-    return lambda: _post(device.endpoint, body, headers)
+    return partial(_post, device.endpoint, body, headers)
 
 
 def _payload(delivery: Delivery, action: Action | None, now: datetime) -> dict:
@@ -191,23 +170,23 @@ def _contact() -> str:
     return f"https://{public.hostname}" if public.scheme == "https" else "mailto:handrail@localhost"
 
 
-def _post(endpoint: str, body: bytes, headers: dict) -> Outcome:
+def _post(endpoint: str, body: bytes, headers: dict) -> None:
     sent = headers | {"Content-Encoding": "aes128gcm", "Content-Type": "application/octet-stream"}
     try:
         answer = requests.post(endpoint, data=body, headers=sent, timeout=TIMEOUT, allow_redirects=False, stream=True)
         answer.close()  # nothing of the answer is needed but its status
     except Unreachable as error:
-        return Outcome(str(error))
+        raise NotSent(str(error), again=False) from None
     except requests.RequestException as error:
         if _is_unreachable(error):
-            return Outcome("The push service's name leads to a private or special address.")
-        return Outcome(f"The push service did not answer ({type(error).__name__}).", again=True)
+            raise NotSent("The push service's name leads to a private or special address.", again=False) from None
+        raise NotSent(f"The push service did not answer ({type(error).__name__}).") from None
     if answer.status_code in (200, 201, 202, 204):
-        return Outcome()
+        return
     if answer.status_code in GONE:
-        return Outcome("The device no longer takes notifications.", gone=True)
+        raise Gone("The device no longer takes notifications.", again=False)
     again = answer.status_code in LATER or answer.status_code >= 500
-    return Outcome(f"The push service answered {answer.status_code}.", again=again)
+    raise NotSent(f"The push service answered {answer.status_code}.", again=again)
 
 
 def _is_unreachable(error: BaseException | None) -> bool:
@@ -220,30 +199,3 @@ def _is_unreachable(error: BaseException | None) -> bool:
         inner = getattr(error, "reason", None) or next((a for a in error.args if isinstance(a, BaseException)), None)
         error = inner if isinstance(inner, BaseException) else error.__cause__ or error.__context__
     return False
-
-
-def _through(channel, title: str, body: str) -> Outcome:
-    try:
-        channels.send(channel, title, body)
-    except channels.NotSent as error:
-        return Outcome(str(error), again=True)
-    return Outcome()
-
-
-@transaction.atomic
-def _record(delivery: Delivery, outcome: Outcome, now: datetime):
-    """Store what became of a try; remove a device that is gone."""
-    target = delivery.subscription or delivery.channel
-    rows = type(target).objects.filter(pk=target.pk)
-    if not outcome.problem:  # the delivery before its target, as where a target is deleted with its deliveries
-        Delivery.objects.filter(pk=delivery.pk).update(sent_at=now, next_try_at=None, problem="")
-        rows.update(last_success_at=now, failures=0)
-        return
-    logger.warning("a notification via %s was not sent: %s", delivery.via, outcome.problem)
-    following = None
-    if outcome.again and delivery.tries <= len(RETRIES):
-        following = now + RETRIES[delivery.tries - 1]
-    Delivery.objects.filter(pk=delivery.pk).update(next_try_at=following, problem=outcome.problem[:200])
-    rows.update(failures=F("failures") + 1)
-    if outcome.gone:
-        PushSubscription.objects.filter(pk=target.pk).delete()

@@ -448,5 +448,5 @@ def delivery_words(delivery) -> str:
     known = mark_safe(", ".join(format_html(words, clock(at)) for words, at in steps if at))
     if known:
         return known
-    waits = gettext("on its way") if not delivery.tries else gettext("tried again soon")
-    return f"{delivery.problem.rstrip('.') or waits}" if delivery.next_try_at is None or delivery.tries else waits
+    waits = gettext("on its way") if not delivery.failures else gettext("tried again soon")
+    return f"{delivery.problem.rstrip('.') or waits}" if delivery.next_try_at is None or delivery.failures else waits

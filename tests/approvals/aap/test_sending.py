@@ -11,7 +11,7 @@ from django_q.models import OrmQ
 from approvals import gate, tasks
 from approvals.aap import attempts, instances, requests, sending, webhooks
 from approvals.models import AapInstance, AapRequest, Action
-from dashboard import clock
+from dashboard import clock, outbox
 from dashboard.access import caller_by_token, caller_of
 from dashboard.models import Actor, Event, Token
 from dashboard.ops.queue import Queue
@@ -112,13 +112,13 @@ def test_one_that_cannot_be_sent_at_all_is_tried_later(ask, instance, bob, monke
     monkeypatch.setattr(webhooks, "deliver", broken)
     assert (tasks.send_webhooks(), is_due()) == (0, False)
     instance.refresh_from_db()
-    assert instance.problem == "Handrail failed to send it; see the log of the queue."
+    assert instance.problem == "It could not be sent; the queue's log says why."
 
 
 def test_what_another_host_tells_is_left_to_it_until_its_lease_ends(ask, instance, bob, receiver):
     answer(ask(), bob)
-    assert sending._claim(clock.now()) != []  # and then the process is killed
-    assert (sending._claim(clock.now()), tasks.send_webhooks()) == ([], 0)
+    assert outbox.claim(sending.Webhooks(), clock.now()) != []  # and then the process is killed
+    assert (outbox.claim(sending.Webhooks(), clock.now()), tasks.send_webhooks()) == ([], 0)
     try_again()
     assert tasks.send_webhooks() == 1
 
@@ -138,9 +138,9 @@ def test_an_answer_that_was_taken_back_is_told_anew(ask, bob, receiver):
 def test_an_answer_that_is_taken_back_while_it_is_told_is_told_anew(ask, bob):
     request = ask()
     answer(request, bob, "approve")
-    [job] = sending._claim(clock.now())
+    [claimed] = outbox.claim(sending.Webhooks(), clock.now())
     gate.take_back(Action.objects.get(pk=request.action_id), caller=caller_of(bob))
-    sending._record(job, webhooks.SendResult(), clock.now())
+    outbox.record(sending.Webhooks(), *claimed, None, clock.now())
     answer(request, bob)
     assert is_due()
 

@@ -10,7 +10,7 @@ from approvals import tasks
 from approvals.aap import attempts, requests, sending, updates, webhooks
 from approvals.aap.instances import AapCaller
 from approvals.models import AapInstance, AapInstanceUpdate, AapRequest
-from dashboard import clock
+from dashboard import clock, outbox
 from dashboard.access import caller_by_token
 from dashboard.models import Actor, Event, Token
 from dashboard.tokens import find_token, make_token, revoke
@@ -106,10 +106,10 @@ def test_what_failed_for_hours_need_not_wait_for_hours_more(change, ask, instanc
 
 def test_an_attempt_at_the_old_receiver_is_not_doubled(change, ask, bob, other):
     answer(ask(), bob)
-    [job] = sending._claim(clock.now())  # and while it is sent
+    [claimed] = outbox.claim(sending.Webhooks(), clock.now())  # and while it is sent
     assert change(delivery=delivery(other)).status_code == 200
     assert (is_due(), tasks.send_webhooks()) == (False, 0)
-    assert sending._record(job, webhooks.SendResult(), clock.now())
+    assert outbox.record(sending.Webhooks(), *claimed, None, clock.now())
     AapInstance.objects.update(next_try_at=None)
     assert (is_due(), other.resolved()) == (False, [])
 

@@ -11,7 +11,7 @@ from approvals import tasks
 from approvals.log_out import alerts, sending, targets
 from approvals.models import Channel, Delivery, LogTarget
 from approvals.notify.sending import _words
-from dashboard import clock
+from dashboard import clock, outbox
 from dashboard.keys import keyring
 from dashboard.models import Actor, Event, Team
 from dashboard.ops.queue import Queue
@@ -120,11 +120,22 @@ def test_one_team_gets_nothing_of_another(team, other_team, webhook):
 
 
 def test_a_target_that_somebody_else_sends_to_is_left_alone(team, webhook):
+    targets.add(team, "webhook", webhook.url, by=BY)
+    sender = sending.LogEvents(LogTarget.objects.to_systems())
+    [claimed] = outbox.claim(sender, clock.now())
+    assert (outbox.claim(sender, clock.now()), tasks.send_log(), webhook.got) == ([], 0, [])
+    assert outbox.record(sender, *claimed, None, clock.now()) == 1
+
+
+def test_a_process_that_read_the_target_before_another_sent_sends_nothing(team, webhook, monkeypatch):
     target, _ = targets.add(team, "webhook", webhook.url, by=BY)
-    stale = LogTarget.objects.select_related("team").get(pk=target.pk)
-    tasks.send_log()
-    assert sending._send_to(stale) == 0
-    assert len(webhook.got) == 1
+    sender = sending.LogEvents(LogTarget.objects.to_systems())
+    stale = LogTarget.objects.get(pk=target.pk)
+    assert tasks.send_log() == 1
+    monkeypatch.setattr(sending.LogEvents, "due", lambda self, now: [stale])
+    assert outbox.claim(sender, clock.now()) == []
+    target.refresh_from_db()
+    assert (target.cursor, target.next_try_at, len(webhook.got)) == (1, None, 1)
 
 
 def test_syslog_gets_rfc_5424_messages(team, syslog):
@@ -275,7 +286,7 @@ def test_the_queue_sends_when_something_happened(team):
 
 
 def test_a_target_that_answers_byte_by_byte_is_left_after_a_while(team, webhook, monkeypatch):
-    monkeypatch.setattr(sending, "DEADLINE", 1)
+    monkeypatch.setattr(outbox, "DEADLINE", 1)
     with Dripping() as dripping:
         slow, _ = targets.add(team, "webhook", dripping.url, by=BY)
         targets.add(team, "webhook", webhook.url, by=BY)
@@ -288,7 +299,7 @@ def test_a_target_that_answers_byte_by_byte_is_left_after_a_while(team, webhook,
 def test_a_target_that_hangs_keeps_no_alert_from_the_admins(team, alice, monkeypatch):
     targets.add(team, "folder", "", by=BY)
     targets.add(team, "admins", "", by=BY)
-    monkeypatch.setitem(sending.SENDERS, "folder", None)  # whoever sends to it fails
+    monkeypatch.setitem(sending.WAYS, "folder", None)  # whoever sends to it fails
     assert set(Queue().queue_due()) == {"approvals.tasks.tell_admins", "approvals.tasks.send_log"}
     tasks.tell_admins()
     assert Queue().queue_due() == ["approvals.tasks.send_log"]

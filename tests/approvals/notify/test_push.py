@@ -127,7 +127,7 @@ def test_what_fails_for_now_is_tried_again(device, ask, notify, bob, push_servic
     ask(PUSH)
     assert notify() == []
     row = Delivery.objects.get()
-    assert (row.tries, row.sent_at, row.problem) == (1, None, f"The push service answered {status}.")
+    assert (row.failures, row.sent_at, row.problem) == (1, None, f"The push service answered {status}.")
     assert clock.now() < row.next_try_at < clock.now() + timedelta(seconds=15)
     assert PushSubscription.objects.get().failures == 1
     assert notify() == []
