@@ -2,7 +2,6 @@
 
 from approvals import broker, expiry, quarantine_cards, tasks, workspace_actions
 from approvals.agent_runs import following as agents
-from approvals.agent_runs import turns
 from approvals.asked_snapshots import asking, taking
 from approvals.connect import claude_settings, codex_settings, hook_watch, opencode_settings
 from approvals.conversations import following
@@ -23,7 +22,5 @@ def register():
         Sweep(tasks.follow_agents, lambda: (agents.open_here(), notices_of_agents.untold())),
         *map(Sweep, (hook_watch.sweep, quarantine_cards.sweep, following.sweep)),
     ]
-    extensions.program_variables.append(turns.program_variables)
-    extensions.home_readers.append(following.read_home)
     of_agents = (claude_settings, codex_settings, opencode_settings)
     extensions.system_files += [each.system_files for each in of_agents]

@@ -75,8 +75,7 @@ def at_work_in(workspaces: list[Workspace], now: datetime) -> dict[UUID, list[Ag
     running = Operation.objects.open().filter(workspace__in=workspaces, by__type="agent").exclude(kind__in=LASTING)
     found = {(place, str(agent)) for place, agent in recent.values_list("workspace", "agent")}
     found |= set(running.values_list("workspace", "by__id"))
-    for look in extensions.agents_at_work:
-        found |= look(workspaces, now)
+    found |= extensions.ports.agents_at_work(workspaces, now)
     if not found:
         return {}
     teams = {workspace.pk: workspace.team_id for workspace in workspaces}

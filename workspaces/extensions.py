@@ -1,14 +1,22 @@
-"""Extension points for the apps above this one, which register here because workspaces must not import them.
+"""What the app above this one adds here, since workspaces must not import it.
 
-`approvals.apps` sets `ask_a_person` when Django is ready; `manage.py runner` adds the rest before the daemon starts.
+Its `ports` and the tables below are set when Django is ready; `manage.py runner` adds what only the runner needs.
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Protocol
+
+kinds: dict[str, object] = {}  # further kinds of operations, by Operation.kind
+sweeps: list = []  # further workspaces.runner.sweeps.Sweep that the runner looks at every few seconds
+system_files: list[Callable] = []  # (workspace) -> {path below /etc: content} for the agent's programs
+encrypted: list[Callable] = []  # () -> (queryset, function to the associated data): columns `value` that rotation moves
+scrub_rules: dict[str, object] = {}  # label of a model: Rule of workspaces.services.scrub
+retention_layers: list = []  # further layers of workspaces.services.retention
 
 
 class AgentJobs(Protocol):
-    """How the scheduled runs of an agent are checked, started, followed and stopped. Set when Django is ready."""
+    """How the scheduled runs of an agent are checked, started, followed and stopped."""
 
     def check(self, environment, team, job: dict) -> dict:
         """Return {program, model, task, budget_tokens, budget_cost} of a wished job. Problem 409, 422."""
@@ -23,46 +31,58 @@ class AgentJobs(Protocol):
         """End the agent of a ScheduledRun."""
 
 
-# (caller, AskFirst, idempotency key) -> {action, status, url, …}: create an action for a person to decide on.
-ask_a_person: Callable | None = None
+class Ports(Protocol):
+    """What this app asks the one above."""
 
-# (workspace, shell command, cwd) -> whether the policy lets an agent's shell call run unasked that nothing holds.
-runs_unasked: Callable | None = None
+    agent_jobs: AgentJobs
 
-# (id of an action) -> {id, number} or None: how manifests name the approved action behind a snapshot.
-name_of_action: Callable | None = None
+    def ask_a_person(self, caller, wanted, key: str | None = None) -> dict:
+        """Create an action for a person to decide on, from an AskFirst; return {action, status, url, …}."""
 
-# (workspace) -> number of the snapshot from before the work of a started agent that works there now; None without one.
-work_began_at: Callable | None = None
+    def runs_unasked(self, workspace, command: str, cwd) -> bool:
+        """Return whether the policy lets an agent's shell call run unasked that nothing holds."""
 
-kinds: dict[str, object] = {}  # further kinds of operations, by Operation.kind
-sweeps: list = []  # further workspaces.runner.sweeps.Sweep that the runner looks at every few seconds
-system_files: list[Callable] = []  # (workspace) -> {path below /etc: content} for the agent's programs
-agent_jobs = None  # an AgentJobs: how schedules start agents
-# (id of a team, since) -> (tokens, cost) that its started agents have used or reserved at models since then.
-used_by_agents: Callable | None = None
-program_variables: list[Callable] = []  # (operation) -> {variable: value} for its program alone; redacted from output
-# (workspace) -> [(heading, lines of Markdown)]: what a pull request says of the work beside commits and commands.
-told_of_work: list[Callable] = []
-# (workspace, tree): called at the end of a run, while `tree.files("home")` can be read and nothing runs any more.
-home_readers: list[Callable] = []
-# (section of a changed file, caller): puts people's comments beside its lines.
-place_comments: Callable | None = None
-# (workspace, caller) -> what the Changes tab shows of the caller's drafts; None without any.
-drafts_on: Callable | None = None
-# (workspaces, now) -> {(id of a workspace, id of an agent as text)}: which agents have something under way there
-# besides operations.
-agents_at_work: list[Callable] = []
-# (workspace) -> rows with `pk`, `at`, `who`, `text`, `url`: what was said in agents' sessions, for its timeline.
-said_in: Callable | None = None
-# (workspace) -> [{kind, name, words, by, url}]: its open questions, for its hand-over.
-open_questions: list[Callable] = []
-# (user, text): notify one person; in the caller's transaction.
-tell_person: Callable | None = None
-encrypted: list[Callable] = []  # () -> (queryset, function to the associated data): columns `value` that rotation moves
-scrub_rules: dict[str, object] = {}  # label of a model: Rule of workspaces.services.scrub, set when Django is ready
-retention_layers: list = []  # further layers of workspaces.services.retention, set when Django is ready
-# (team) -> {pk of a snapshot}: those that the card of a waiting action compares with. No rule deletes them meanwhile.
-snapshots_compared: list[Callable] = []
-# (user) -> queryset of what the person wrote and sent to nobody: deleted when the person is purged.
-drafts_of_person: list[Callable] = []
+    def name_of_action(self, pk) -> dict | None:
+        """Return {id, number}: how manifests name the approved action behind a snapshot."""
+
+    def work_began_at(self, workspace) -> int | None:
+        """Return the number of the snapshot from before the work of a started agent that works there now."""
+
+    def used_by_agents(self, team_id, since: datetime) -> tuple:
+        """Return (tokens, cost) that the team's started agents have used or reserved at models since then."""
+
+    def program_variables(self, operation) -> dict[str, str]:
+        """Return the variables of the operation's program alone, which are redacted from its output."""
+
+    def read_home(self, workspace, tree) -> None:
+        """Read the home at the end of a Run, when nothing runs any more and `tree.files("home")` can be read."""
+
+    def told_of_work(self, workspace) -> list[tuple[str, list[str]]]:
+        """Return what a pull request says beside commits and commands: [(heading, lines of Markdown)]."""
+
+    def place_comments(self, section, caller) -> None:
+        """Put people's comments beside the lines of a changed file."""
+
+    def drafts_on(self, workspace, caller) -> dict | None:
+        """Return what the Changes tab shows of the caller's drafts; None without any."""
+
+    def agents_at_work(self, workspaces, now: datetime) -> set:
+        """Return {(id of a workspace, id of an agent as text)} of what is under way besides operations."""
+
+    def said_in(self, workspace):
+        """Return rows with `pk`, `at`, `who`, `text`, `url`: what was said in agents' sessions, for the timeline."""
+
+    def open_questions(self, workspace) -> list[dict]:
+        """Return [{kind, name, words, by, url}]: the open questions, for the hand-over."""
+
+    def tell_person(self, user, text: str) -> None:
+        """Notify one person, in the caller's transaction."""
+
+    def snapshots_compared(self, team) -> set:
+        """Return {pk} of the snapshots that cards of waiting actions compare with. No rule deletes them meanwhile."""
+
+    def unsent_of(self, user):
+        """Return the rows that the person wrote and sent to nobody. They are deleted when the person is purged."""
+
+
+ports: Ports

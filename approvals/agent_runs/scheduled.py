@@ -1,4 +1,4 @@
-"""How schedules start agents: `workspaces.extensions.agent_jobs`."""
+"""How schedules start agents: `workspaces.extensions.AgentJobs`."""
 
 from approvals.agent_runs import answers, requests
 from approvals.models import AgentRun, AgentRunState

@@ -146,7 +146,7 @@ def _affordable_for_team(of_team: list[tuple[Cap, float]], prices: Prices, read:
 
 
 def used_by_agents(team_id, since) -> tuple[int, Decimal]:
-    """Return (tokens, cost) that the team's calls have used or reserved since then: `extensions.used_by_agents`."""
+    """Return (tokens, cost) that the team's calls have used or reserved since then."""
     calls = ModelCall.objects.filter(run__team=team_id, at__gte=since)
     settled = calls.filter(settled_at__isnull=False)
     found = settled.aggregate(tokens=Sum(F("tokens_in") + F("tokens_out")), cost=Sum("cost"))

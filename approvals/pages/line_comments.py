@@ -14,7 +14,6 @@ from approvals.pages.lists import chosen_filters, filter_query
 from dashboard.models import Agent
 from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, go_to, must, signed_in
 from dashboard.problems import Problem, invalid
-from workspaces import extensions
 from workspaces.pages import diff_sections
 from workspaces.pages.changed_file import section_of
 from workspaces.pages.header import load_header
@@ -65,7 +64,7 @@ def on_changes(request, team, key):
 def _section(request, head, section, **more):
     diff_sections.fill(section)
     context = {"head": head, "section": section, "split": section.view.split}
-    context["drafts"] = extensions.drafts_on(head.workspace, request.caller)
+    context["drafts"] = sending.drafts_on(head.workspace, request.caller)
     return render(request, "approvals/_commented_file.html", context | more)
 
 

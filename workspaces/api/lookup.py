@@ -94,7 +94,7 @@ def ask_first(request, wanted: AskFirst) -> HttpResponse:
 
     dashboard.api calls this wherever AskFirst is raised; only async endpoints have to call it themselves.
     """
-    told = extensions.ask_a_person(request.auth, wanted, request.headers.get("Idempotency-Key"))
+    told = extensions.ports.ask_a_person(request.auth, wanted, request.headers.get("Idempotency-Key"))
     made = told.pop("made", None)
     if isinstance(made, Command):
         return JsonResponse(schemas.CommandOut(**answers.command_out(made)).model_dump(mode="json") | told, status=201)

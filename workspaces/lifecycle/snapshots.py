@@ -152,7 +152,7 @@ def _is_there_now(workspace, name: bytes, known: dict[bytes, set[bytes]]) -> boo
 
 def _refuse_to_take_work(workspace, target: Snapshot):
     """Raise Problem 409 if a started agent works here now, and all that it has done would go."""
-    began = extensions.work_began_at and extensions.work_began_at(workspace)
+    began = extensions.ports.work_began_at(workspace)
     if began is not None and target.number <= began:
         raise conflict(
             f"An agent works in {workspace.key}, and snapshot {target.number} is from before it began. Wait until it "

@@ -10,10 +10,9 @@ MAX_COMMAND = 500  # characters
 def cause_of(by: Actor, operation: Operation | None) -> dict:
     """Return {actor, operation, action, command}; `action` is {id, number} of the approved action, else None."""
     command = Command.objects.filter(operation=operation).first() if operation else None
-    name = extensions.name_of_action
     return {
         "actor": by.as_json,
         "operation": {"kind": operation.kind, "id": str(operation.pk)} if operation else None,
-        "action": name(by.approval) if by.approval and name else None,
+        "action": extensions.ports.name_of_action(by.approval) if by.approval else None,
         "command": command.shown[:MAX_COMMAND] if command else None,
     }

@@ -89,7 +89,7 @@ def _chosen(request, workspace, points) -> dict:
         "may_use": request.caller.can("use_workspace", workspace.team_id),
         "is_up": workspace.state in (State.READY, State.PAUSED) and not workspace.trashed_at,
         "others": reviews.others(workspace, request.caller),
-        "drafts": extensions.drafts_on(workspace, request.caller) if extensions.drafts_on else None,
+        "drafts": extensions.ports.drafts_on(workspace, request.caller),
     }
 
 

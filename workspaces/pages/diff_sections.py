@@ -173,8 +173,8 @@ def fill(section: Section, until: float | None = None) -> Section:
     shown = slice(view.line, view.line + view.count)
     section.diff = diff_of(row, old, new, until=until or deadline(), view=view, shown=shown)
     section.state = SHOWN
-    if extensions.place_comments and view.caller:
-        extensions.place_comments(section, view.caller)
+    if view.caller:
+        extensions.ports.place_comments(section, view.caller)
     return section
 
 

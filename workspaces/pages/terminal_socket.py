@@ -310,7 +310,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
             try:
                 terminals.check_typing(self._terminal, data, by=self._caller.actor)
             except needs_approval.AskFirst as wanted:
-                return extensions.ask_a_person(self._caller, wanted)
+                return extensions.ports.ask_a_person(self._caller, wanted)
             raise ValueError("nothing has to be asked")
 
         try:

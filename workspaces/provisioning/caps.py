@@ -90,11 +90,11 @@ def _disk_bytes(team_id) -> int:
 
 
 def _agent_tokens(team_id) -> int:
-    return extensions.used_by_agents(team_id, _first_of_month())[0]
+    return extensions.ports.used_by_agents(team_id, _first_of_month())[0]
 
 
 def _agent_cost(team_id) -> float:
-    return float(extensions.used_by_agents(team_id, _first_of_month())[1] * 100)
+    return float(extensions.ports.used_by_agents(team_id, _first_of_month())[1] * 100)
 
 
 _USED = {

@@ -123,8 +123,7 @@ def _handed(job, phase, token=""):
         more = run_tokens.variables(job.workspace, phase) if phase else {}
         if token:
             more |= network.environment_variables(job.workspace, token)
-        for variables_of in extensions.program_variables:
-            more |= variables_of(job.operation)
+        more |= extensions.ports.program_variables(job.operation)
         return secrets.handed_to_program(job.workspace, phase, more)
     except Unreadable as error:
         raise DriverError(f"Its secrets cannot be read. {error}") from error

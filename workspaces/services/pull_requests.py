@@ -199,7 +199,7 @@ def describe(workspace, branch: str) -> dict:
             "Checks", [f"{_line(check.name)}: {_state(check)}" for check in checks.checks_of(workspace)[workspace.pk]]
         ),
         _section("Commands", [_command(each) for each in _commands(workspace)]),
-        *(_section(heading, lines) for told_of in extensions.told_of_work for heading, lines in told_of(workspace)),
+        *(_section(heading, lines) for heading, lines in extensions.ports.told_of_work(workspace)),
         f"Made in the workspace {as_code(workspace.key)}.",
     ]
     body = "\n\n".join(part for part in parts if part)

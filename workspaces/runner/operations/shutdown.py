@@ -118,8 +118,7 @@ async def _look_at_home(job: Job, run: Run):
     try:
         async with job.open_tree() as tree:
             await job.thread(secret_scan.look_at_home, job.workspace, tree, run.started_at, by=job.by)
-            for reader in extensions.home_readers:
-                await job.thread(reader, job.workspace, tree)
+            await job.thread(extensions.ports.read_home, job.workspace, tree)
     except (OSError, DriverError, StoreError, Unreadable):
         logger.exception("the home of %s could not be searched for secrets", job.workspace.pk)
 

@@ -91,15 +91,15 @@ def _snapshot(workspace, *, by: Actor) -> Snapshot:
 
 def open_questions(workspace) -> list[dict]:
     """Return what waits for an answer: [{kind, name, words, by, url}] of requests and questions of agents."""
-    found = [each for source in extensions.open_questions for each in source(workspace)][:MAX_QUESTIONS]
+    found = extensions.ports.open_questions(workspace)[:MAX_QUESTIONS]
     return [each | {"words": texts.without_secrets(workspace, each["words"])[0]} for each in found]
 
 
 def _notify(person, workspace, made: HandOver, by: Actor):
-    if extensions.tell_person is not None and str(person.pk) != by.id:
+    if str(person.pk) != by.id:
         path = reverse("hand-over", args=[workspace.team.slug, workspace.key, made.pk])
         words = f"{by.label} handed {workspace.key} over to you."[:150]
-        extensions.tell_person(person, f"{words}\n{settings.HANDRAIL_DESK_URL}{path}")
+        extensions.ports.tell_person(person, f"{words}\n{settings.HANDRAIL_DESK_URL}{path}")
 
 
 def find(workspace, pk) -> HandOver:

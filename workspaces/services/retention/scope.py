@@ -107,7 +107,7 @@ class Scope:
 
     @cached_property
     def _compared(self) -> set:
-        return {pk for read in extensions.snapshots_compared for pk in read(self.team)}
+        return extensions.ports.snapshots_compared(self.team)
 
     def is_compared(self, item: Item) -> bool:
         """Whether the item is a snapshot that the card of a waiting action compares with."""

@@ -118,7 +118,7 @@ def _read_job(schedule: Schedule, wish: dict):
     schedule.agent_job = {}
     if schedule.kind == JobKind.AGENT:
         job = {name: wish.get(name) for name in AGENT_FIELDS} | {"budget_minutes": schedule.budget_minutes}
-        schedule.agent_job = extensions.agent_jobs.check(environment_of(schedule), schedule.team, job)
+        schedule.agent_job = extensions.ports.agent_jobs.check(environment_of(schedule), schedule.team, job)
         return
     if schedule.kind == JobKind.CHECK:
         name = wish.get("check") or ""

@@ -46,7 +46,7 @@ def begin(run: ScheduledRun):
     workspace = run.workspace
     _refuse_failed(run)
     if run.schedule.kind == JobKind.AGENT:
-        extensions.agent_jobs.start(run, workspace, caller)  # which brings the workspace up itself
+        extensions.ports.agent_jobs.start(run, workspace, caller)  # which brings the workspace up itself
         run.state = ScheduledState.RUNNING
         return
     if workspace.state in COMES_UP:

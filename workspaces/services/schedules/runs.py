@@ -151,7 +151,7 @@ def _start(run: ScheduledRun):
 
 def _follow_agent(run: ScheduledRun):
     """End the run once its agent has ended. Requests for more budget are answered on the agent run's page."""
-    if ended := extensions.agent_jobs.end_of(run):
+    if ended := extensions.ports.agent_jobs.end_of(run):
         _end(run, *ended)
 
 
@@ -248,7 +248,7 @@ def stop(run: ScheduledRun, *, caller: Caller):
         if not found.is_open:
             raise conflict("This run has ended.")
         if found.schedule.kind == JobKind.AGENT and found.state == ScheduledState.RUNNING:
-            extensions.agent_jobs.stop(found, caller)
+            extensions.ports.agent_jobs.stop(found, caller)
         elif found.command:
             commands.cancel_command(found.command, by=caller.actor)
             ScheduledRun.objects.filter(pk=run.pk).update(budget_asked_at=None, untold="", budget_until=None)

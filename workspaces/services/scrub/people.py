@@ -164,11 +164,9 @@ def _own_rows(user) -> list[Place]:
 
 def _drafts(user) -> list[Place]:
     """Delete what the person wrote and sent to nobody."""
-    found = []
-    for drafts_of in extensions.drafts_of_person:
-        drafts = drafts_of(user)
-        found += [_place(drafts.model, pk) for pk in drafts.values_list("pk", flat=True)]
-        drafts.delete()
+    drafts = extensions.ports.unsent_of(user)
+    found = [_place(drafts.model, pk) for pk in drafts.values_list("pk", flat=True)]
+    drafts.delete()
     return found
 
 

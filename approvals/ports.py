@@ -1,0 +1,44 @@
+"""What workspaces asks this app: `workspaces.extensions.Ports`."""
+
+from approvals.agent_runs import scheduled as agent_jobs
+from approvals.agent_runs.requests import work_began_at
+from approvals.agent_runs.turns import program_variables
+from approvals.conversations.reading import said_in
+from approvals.line_comments.drafts import unsent_of
+from approvals.line_comments.placing import on_section as place_comments
+from approvals.line_comments.sending import drafts_on
+from approvals.model_relay.accounts import used_by_agents
+from approvals.notify.direct import tell as tell_person
+from approvals.open_questions import of_workspace as open_questions
+from approvals.retention_layers import snapshots_compared
+from approvals.told_of_work import approved as told_of_work
+from approvals.transitions import agents_running as agents_at_work
+from approvals.transitions import name_of as name_of_action
+from approvals.workspace_actions import ask as ask_a_person
+from approvals.workspace_actions import runs_unasked
+
+__all__ = [
+    "agent_jobs",
+    "agents_at_work",
+    "ask_a_person",
+    "drafts_on",
+    "name_of_action",
+    "open_questions",
+    "place_comments",
+    "program_variables",
+    "read_home",
+    "runs_unasked",
+    "said_in",
+    "snapshots_compared",
+    "tell_person",
+    "told_of_work",
+    "unsent_of",
+    "used_by_agents",
+    "work_began_at",
+]
+
+
+def read_home(workspace, tree) -> None:
+    from approvals.conversations import following  # here: only the runner reads homes
+
+    following.read_home(workspace, tree)
