@@ -8,14 +8,14 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.text import Truncator
 
-from approvals import bound_files, own_questions, policies
+from approvals import bound_files, own_questions, policies, questions
 from approvals.agent_runs import asked
 from approvals.calls import GATE, Call
 from approvals.decisions import decide, extend, may_take_back, take_back
 from approvals.emergency_stop import lift_stop, stop_everything
 from approvals.evaluation import PolicyUnavailable, judge_again, with_all
 from approvals.expiry import end_if_due, mark_uncertain, sweep
-from approvals.models import Action, ActionEndCode, ModelUsage, Status, Tier
+from approvals.models import Action, ActionEndCode, ActionMessage, ModelUsage, Status, Tier
 from approvals.submission import is_approval_for, of_call, refuse_when_stopped, submit, unheard_approval
 from approvals.talk import interrupts
 from approvals.transitions import actor_of, answer_conflict, move, withdraw
@@ -77,9 +77,14 @@ def is_answered(action: Action) -> bool:
 
 
 def mark_heard(action: Action):
-    """Record that the agent has mark_heard the action's status, unless that has changed since `action` was loaded."""
+    """Record that the agent has read the action's status and the question about it that `action` was loaded with.
+
+    A status that has changed since then is not recorded as read.
+    """
     failpoint("K9")
     now = clock.now()
+    if questions.is_unheard(action):
+        ActionMessage.objects.filter(pk=action.open_question_id, heard_at=None).update(heard_at=now)
     if Action.objects.filter(pk=action.pk, status=action.status).update(agent_seen_at=now):
         action.agent_seen_at = now
 

@@ -67,10 +67,6 @@ def is_unheard(action: Action) -> bool:
     return waits and action.open_question.heard_at is None
 
 
-def mark_heard(action: Action):
-    ActionMessage.objects.filter(pk=action.open_question_id, heard_at=None).update(heard_at=clock.now())
-
-
 def take_answer(action: Action, call: Call, *, caller, is_last: bool) -> bool:
     """Take the answer from a call that was made again; return whether there is one, or none can come.
 

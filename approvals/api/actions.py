@@ -175,7 +175,7 @@ async def get_action(request, action_id: UUID, wait: Wait = 0):
     if found is None:
         raise not_found("action")
     if not caller.is_person and questions.is_unheard(found[2]):
-        await query_in_thread(questions.mark_heard, found[2])
+        await query_in_thread(gate.mark_heard, found[2])
     answer = found[1] if caller.is_person else await query_in_thread(_with_messages, found[1], caller)
     return Status(200, answer)
 

@@ -106,8 +106,6 @@ async def hold(call: Call, *, request, caller: Caller, patience_s: int) -> Verdi
         return Verdict(False, agent_messages.ASKED_AGAIN)
     if not (hook.is_approved and hook.at_once):
         connection.when_sent(partial(gate.mark_heard, action))
-    if questions.is_unheard(action):
-        connection.when_sent(partial(questions.mark_heard, action))
     return await query_in_thread(_verdict, action, allowed=hook.is_approved)
 
 
