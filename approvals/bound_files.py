@@ -30,7 +30,6 @@ from dashboard import clock
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, unavailable
 from dashboard.strict_json import without_nul
-from workspaces.provisioning import isolation
 from workspaces.services import export
 
 READ_TIMEOUT, GUEST_READ_TIMEOUT = 1.5, 6.0  # an emulated guest is slow
@@ -78,7 +77,7 @@ def bind(tool: str, arguments: dict, cwd: str | None, workspace, found) -> Bound
     """Read the files that a call names, for a new revision. Never raises: an entry says what could not be read."""
     if workspace is None or not needs(found.tier):
         return NOTHING
-    seconds = GUEST_READ_TIMEOUT if isolation.is_guest(workspace.environment.driver) else READ_TIMEOUT
+    seconds = GUEST_READ_TIMEOUT if workspace.environment.capabilities.files_need_run else READ_TIMEOUT
     bound = _read_bound(tool, arguments, cwd, workspace, found.commands, seconds)
     return bound if bound.complete else Bound([*bound.files, _entry("script", "", "", NOT_READ)], complete=False)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from dashboard import json_text, strict_json
 from dashboard.problems import invalid, not_allowed
 from workspaces import absent
-from workspaces.models import FOLDER, Workspace
+from workspaces.models import Workspace
 from workspaces.needs_approval import is_hook_file
 
 GATE, BROKER = "gate", "broker"
@@ -123,7 +123,7 @@ def folder_around(cwd: str | None, caller) -> Workspace | None:
     """Return the agent's connected folder around `cwd`, for a token without a workspace (`connect --system`)."""
     if not cwd or not cwd.startswith("/") or (caller.token and caller.token.workspace_id):
         return None
-    folders = Workspace.objects.visible_to(caller).kept().filter(environment__driver=FOLDER)
+    folders = Workspace.objects.visible_to(caller).kept().connected_folders()
     around = (
         folder for folder in folders.select_related("environment") if beneath(cwd, "/", root_of(folder)) is not None
     )

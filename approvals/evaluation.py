@@ -19,7 +19,6 @@ from approvals.own_verbs import OWN_VERBS, title_of
 from approvals.policy.verdict import reason
 from dashboard.strict_json import without_nul
 from workspaces.masking import without_credentials
-from workspaces.models import FOLDER
 from workspaces.provisioning.isolation import holds_programs
 from workspaces.services import network
 
@@ -105,7 +104,7 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
 
 
 def _why_own_verb(tool: str, workspace) -> str:
-    is_folder = workspace.environment.driver == FOLDER  # where each piece of what is typed asks
+    is_folder = workspace.environment.capabilities.own_folder  # where each piece of what is typed asks
     if tool == "Handrail.Terminal" and not is_folder and not holds_programs(workspace):
         return "an agent opens a terminal that nothing holds, and what it types there asks nobody"
     return "an agent asked for this operation on the workspace"
@@ -134,7 +133,7 @@ def _judged(tool: str, arguments: dict, cwd: str | None, workspace, *, held: boo
     """
     if not held:
         return _verdict(tool, arguments, cwd, workspace, **by)
-    is_folder = workspace.environment.driver == FOLDER
+    is_folder = workspace.environment.capabilities.own_folder
     terms = {"held": True, "hosts": network.agent_rules(workspace), "code_host": is_folder}
     verdict, away = _verdict(tool, arguments, cwd, workspace, terms=terms, **by)
     if not verdict.code_host_read:

@@ -6,7 +6,6 @@ from approvals.models import Tier
 from approvals.policy.globs import shell_fits
 from approvals.policy.paths import MANIFEST
 from approvals.policy.verdict import reason
-from workspaces.models import FOLDER
 
 WORKSPACE = "/workspace"  # its own removal is refused when it starts, in words of its own
 SAID = (
@@ -17,7 +16,7 @@ SAID = (
 
 def refused(reading, workspace):
     """Return the verdict on a call (evaluation.PolicyResult), which is forbidden if it removes such a path."""
-    if workspace is None or workspace.environment.driver == FOLDER or reading.tier == Tier.FORBIDDEN:
+    if workspace is None or workspace.environment.capabilities.own_folder or reading.tier == Tier.FORBIDDEN:
         return reading
     path = f"{WORKSPACE}/{MANIFEST}"
     removed = (entry for step in reading.commands for entry in (step.get("opens") or {}).get("removes", ()))

@@ -48,7 +48,7 @@ def _policy(team, environment: Environment | None) -> Policy:
 
 
 def _connected(team) -> list[Workspace]:
-    found = Workspace.objects.kept().filter(team=team, environment__driver="folder").select_related("environment__team")
+    found = Workspace.objects.kept().connected_folders().filter(team=team).select_related("environment__team")
     return [workspace for workspace in found if workspace.source.get("path")]
 
 

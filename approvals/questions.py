@@ -24,7 +24,6 @@ from dashboard import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
 from workspaces.masking import masked
-from workspaces.models import FOLDER
 
 MAX_TEXT = 4000  # characters of a message
 MAX_MESSAGES = 100  # about one action
@@ -113,7 +112,7 @@ def _new_description(action: Action, call: Call) -> str:
 
 def _in_transcript(call: Call, *, since) -> str:
     """Return the texts of the agent since then in its session's transcript; "" if it cannot be read here."""
-    if call.workspace is not None and call.workspace.environment.driver != FOLDER:
+    if call.workspace is not None and not call.workspace.environment.capabilities.own_folder:
         return ""  # its transcript is in the workspace
     texts = []
     for line in _end_of(Path(call.transcript or "/")).split(b"\n"):

@@ -11,7 +11,7 @@ from approvals.transitions import answer_conflict, record
 from approvals.wrapping import can_wrap
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, not_allowed
-from workspaces.models import FOLDER, Rehearsal, RehearsalStatus
+from workspaces.models import Rehearsal, RehearsalStatus
 from workspaces.services import rehearsals
 
 logger = logging.getLogger("handrail.gate")
@@ -37,7 +37,7 @@ def is_command(action: Action) -> bool:
     """Return whether it is a command that Handrail runs, or that a hook waits to run in a connected folder."""
     if action.tool != "Bash" or action.workspace is None:
         return False
-    is_hooks = action.hold_until is not None and action.workspace.environment.driver == FOLDER
+    is_hooks = action.hold_until is not None and action.workspace.environment.capabilities.own_folder
     return action.mode == BROKER or is_hooks
 
 

@@ -6,12 +6,12 @@ from django.conf import settings
 
 from approvals import claude_own_settings
 from approvals.calls import root_of
-from workspaces.models import FOLDER, State
+from workspaces.models import State
 
 
 def is_up(workspace) -> bool:
     """Return whether a box for calls of this workspace is up, as far as the database knows."""
-    if workspace is None or workspace.environment.driver != FOLDER or not settings.HANDRAIL_HELD:
+    if workspace is None or not workspace.environment.capabilities.own_folder or not settings.HANDRAIL_HELD:
         return False
     return workspace.held and workspace.state == State.READY and not workspace.trashed_at
 

@@ -7,6 +7,7 @@ from dashboard.admin import OF_TEAM, Logged, Shown
 from dashboard.models import Actor
 from dashboard.problems import Problem
 from workspaces import records_admin, secrets  # noqa: F401 - registers the records
+from workspaces.drivers import capabilities
 from workspaces.models import Cap, Environment, Secret
 from workspaces.provisioning import isolation
 from workspaces.provisioning.caps import in_words
@@ -17,7 +18,7 @@ from workspaces.services import caps, environments
 class EnvironmentForm(forms.ModelForm):
     """All fields of an environment, with the checks of services.environments as form errors."""
 
-    driver = forms.ChoiceField(choices=[(name, name) for name in isolation.ISOLATION])
+    driver = forms.ChoiceField(choices=[(name, name) for name in capabilities.TABLE])
     minimum_isolation = forms.ChoiceField(choices=[(level, level) for level in isolation.LEVELS])
 
     def clean(self):

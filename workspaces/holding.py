@@ -14,7 +14,7 @@ from dashboard.models import Actor
 from dashboard.problems import invalid
 from workspaces import extensions, needs_approval
 from workspaces.envelope.envelope import MEDIUM
-from workspaces.models import FOLDER, State
+from workspaces.models import State
 from workspaces.provisioning import isolation
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -53,7 +53,7 @@ def require_for_terminal(workspace, wish: dict, *, by: Actor):
 def shell_text(workspace, wish: dict) -> str:
     """Return the shell command that does what is wished: what the policy judges, and what a card shows. Problem 422."""
     variables = wish.get("env") or {}
-    if variables and workspace.environment.driver == FOLDER:
+    if variables and workspace.environment.capabilities.own_folder:
         raise invalid(
             "In a connected folder, set environment variables in the command itself, which is shown for approval."
         )

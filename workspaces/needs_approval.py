@@ -10,7 +10,6 @@ import posixpath
 from dashboard.door.entering import refuse_to_agents
 from dashboard.models import Actor
 from dashboard.problems import Problem, not_allowed
-from workspaces.models import FOLDER
 
 # The files that hold the approval hook. No agent writes or deletes them through Handrail, and no restore changes those
 # of a connected folder.
@@ -48,7 +47,7 @@ def is_unapproved(by: Actor) -> bool:
 
 def must_ask(workspace, by: Actor) -> bool:
     """Return True for an agent without an approval in a connected folder, which has no isolation."""
-    return is_unapproved(by) and workspace.environment.driver == FOLDER
+    return is_unapproved(by) and workspace.environment.capabilities.own_folder
 
 
 def is_unasked(workspace, by: Actor) -> bool:
@@ -67,7 +66,7 @@ def check_operation(workspace, kind: str, *, by: Actor):
     if not is_unapproved(by):
         return
     name = kind
-    if name in ALWAYS or (workspace.environment.driver == FOLDER and name not in UNASKED):
+    if name in ALWAYS or (workspace.environment.capabilities.own_folder and name not in UNASKED):
         raise not_allowed("A person has to allow this first.")
 
 

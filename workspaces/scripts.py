@@ -24,9 +24,9 @@ _SHELL = {126: "a file could not be executed", 127: "a program was not found"}
 _SIGNALS = {signal.SIGPIPE: ", what it wrote to was closed", signal.SIGKILL: ", as when memory runs out"}
 
 
-def of_setup(script: str, driver: str) -> str:
-    """Return a setup script as it runs with this driver."""
-    needs_venv = driver == "sandbox" and PIP.search(script) and not OWN_ENVIRONMENT.search(script)
+def of_setup(script: str, capabilities) -> str:
+    """Return a setup script as it runs with a driver of these capabilities."""
+    needs_venv = capabilities.host_system and PIP.search(script) and not OWN_ENVIRONMENT.search(script)
     return VENV + script if needs_venv else script
 
 

@@ -4,7 +4,7 @@ from approvals import own_questions
 from approvals.models import Action
 from dashboard.models import Actor
 from workspaces import operations
-from workspaces.models import FOLDER, Operation, Phase
+from workspaces.models import Operation, Phase
 
 KIND = "asked_snapshot"  # of the operation
 HANDRAIL = Actor.system("Handrail")
@@ -18,7 +18,7 @@ def begin(action: Action):
     come before the runner has begun share one snapshot.
     """
     workspace = action.workspace
-    if workspace is None or workspace.runner_id is None or workspace.environment.driver == FOLDER:
+    if workspace is None or workspace.runner_id is None or workspace.environment.capabilities.own_folder:
         return
     if action.tool in own_questions.TOOLS:
         return

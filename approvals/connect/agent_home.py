@@ -21,7 +21,7 @@ from dashboard.models import Agent, Token
 from dashboard.people.provisioning import revoke, token_for
 from dashboard.problems import Problem, conflict
 from dashboard.tokens import sha256
-from workspaces.models import FOLDER, Workspace
+from workspaces.models import Workspace
 from workspaces.runner import folder_manifest
 from workspaces.services import folders
 
@@ -83,7 +83,7 @@ def disconnect(dialect: Dialect, workspace):
 
 
 def _other_folders(dialect: Dialect, workspace) -> bool:
-    kept = Workspace.objects.kept().filter(environment__driver=FOLDER, created_by_agent__name=dialect.name)
+    kept = Workspace.objects.kept().connected_folders().filter(created_by_agent__name=dialect.name)
     return any(claude_folder.connection_of(other).exists() for other in kept.exclude(pk=workspace.pk))
 
 

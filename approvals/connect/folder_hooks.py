@@ -12,7 +12,7 @@ from approvals.agents import Dialect
 from approvals.connect import agent_home, claude_folder, claude_home, claude_rules, claude_settings, ungated_sessions
 from approvals.connect.claude_folder import Connected
 from dashboard.problems import conflict, invalid
-from workspaces.models import FOLDER, Workspace
+from workspaces.models import Workspace
 from workspaces.services import folders
 
 GONE = "The connection file is missing. Run `disconnect`, then `connect` again."
@@ -97,7 +97,7 @@ def problem(workspace) -> str | None:
 
 def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:
     """Return the agent's connected folder, by default its only one, and its hook's connection file. Problem 422."""
-    here = Workspace.objects.kept().filter(environment__driver=FOLDER, runner__host=settings.HANDRAIL_HOST_NAME)
+    here = Workspace.objects.kept().connected_folders().filter(runner__host=settings.HANDRAIL_HOST_NAME)
     found = [each for each in here.order_by("key") if (told := _told(each)) and _dialect_of(told) is dialect]
     if path:
         real = str(Path(path).expanduser().resolve())

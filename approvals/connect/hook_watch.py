@@ -10,7 +10,7 @@ from dashboard import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle, operations
-from workspaces.models import FOLDER, State, Workspace
+from workspaces.models import State, Workspace
 from workspaces.runner.job import Kind
 
 INTERVAL = 15  # seconds
@@ -27,7 +27,7 @@ def put_all():
 
 def connected_here():
     """Return the connected folders of this host that are set up."""
-    here = Workspace.objects.kept().filter(environment__driver=FOLDER, runner__host=settings.HANDRAIL_HOST_NAME)
+    here = Workspace.objects.kept().connected_folders().filter(runner__host=settings.HANDRAIL_HOST_NAME)
     return here.exclude(state__in=[State.CREATING, State.SETTING_UP])
 
 
@@ -60,7 +60,7 @@ def check(workspace, *, by: Actor):
 
 def put_back(workspace, *, by: Actor):
     """Submit an operation that restores the hook, and return it: only the runner writes files. Problem 409."""
-    if workspace.environment.driver != FOLDER or workspace.trashed_at:
+    if not workspace.environment.capabilities.own_folder or workspace.trashed_at:
         raise conflict(f"{workspace.key} is not a connected folder.")
     return operations.submit("put_hook_back", workspace=workspace, by=by)
 

@@ -14,7 +14,6 @@ from approvals.policy.shell_words import OPAQUE
 from approvals.policy.tools import PATH_KEYS
 from dashboard.problems import Problem
 from workspaces import runner_client
-from workspaces.provisioning import isolation
 
 RUNNER_TIMEOUT = 1.5  # for the runner's response; after that it counts as not responding
 MAX_PATHS = 500
@@ -47,7 +46,7 @@ def context_for(tool: str, arguments: dict, cwd: str | None, workspace, commands
     root = root_of(workspace)
     paths, all_of_them = _paths(tool, arguments, cwd or root, root, commands)
     more = _also_asked(tool, arguments, cwd or root, root)
-    more |= {} if isolation.is_guest(workspace.environment.driver) else _programs(commands)
+    more |= {} if workspace.environment.capabilities.files_need_run else _programs(commands)
     if not paths and not more:
         return Context(away=not all_of_them)
     body = json.dumps({"paths": paths, "root": root, "seconds": RUNNER_TIMEOUT * 0.5} | more).encode()

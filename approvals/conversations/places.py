@@ -13,8 +13,6 @@ from django.db import IntegrityError, transaction
 
 from approvals.models import AgentSession, Follow
 from workspaces import paths
-from workspaces.drivers.base import get_driver_class
-from workspaces.models import FOLDER
 from workspaces.store import LocalTree
 from workspaces.store.files import Opened
 
@@ -58,7 +56,7 @@ def _is_reached(session: AgentSession, path: str, caller) -> bool:
 
 def is_inside(session: AgentSession) -> bool:
     """Return whether the agent works in a workspace with a home of its own, where its transcript is."""
-    return session.workspace_id is not None and session.workspace.environment.driver != FOLDER
+    return session.workspace_id is not None and not session.workspace.environment.capabilities.own_folder
 
 
 def can_be(session: AgentSession, path: str) -> bool:
@@ -74,7 +72,7 @@ def can_be(session: AgentSession, path: str) -> bool:
 def home_at_rest(session: AgentSession):
     """Return the tree whose home has the session's transcript; None if it is a guest's, whose home is on its disk."""
     workspace = session.workspace
-    if get_driver_class(workspace.environment.driver).capabilities.files_need_run:
+    if workspace.environment.capabilities.files_need_run:
         return None
     return LocalTree(paths.tree_of(workspace), home=paths.folder_of(workspace.pk) / "home")
 

@@ -50,7 +50,7 @@ def _load(request, team, key) -> tuple[dict, list]:
         "path": path.decode("utf-8", "surrogateescape"),
         "query": f"?at={at}&path={quote_from_bytes(path)}",
         "at": at,
-        "is_folder": head.workspace.environment.driver == "folder",
+        "is_folder": head.workspace.environment.capabilities.own_folder,
     }
     try:
         return context, file_history.changes_of(head.workspace, path, at)

@@ -8,7 +8,7 @@ from django.utils.translation import gettext
 from approvals import policies
 from approvals.models import Policy
 from dashboard.models import Team
-from workspaces.models import FOLDER, Environment
+from workspaces.models import Environment
 from workspaces.services import environments
 
 
@@ -33,7 +33,9 @@ class Scope:
     def label(self) -> str:
         if self.environment is None:
             return gettext("Team %(name)s") % {"name": self.team.name}
-        words = gettext("Folder %(name)s") if self.environment.driver == FOLDER else gettext("Environment %(name)s")
+        words = (
+            gettext("Folder %(name)s") if self.environment.capabilities.own_folder else gettext("Environment %(name)s")
+        )
         return words % {"name": self.environment.name}
 
     @property

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from django.db.models import OuterRef, Subquery
 
 from workspaces import endings, place, terminals
-from workspaces.drivers.base import get_driver_class
 from workspaces.models import Command, Operation, Phase, ReasonCode, Run, State, StateCode, Workspace
 from workspaces.shown_state import what_to_do
 
@@ -39,7 +38,7 @@ def away(workspaces) -> dict:
     rows = workspaces.filter(state=State.READY, reason_code__in=StateCode.out_of_reach())
     found, held_up = defaultdict(list), []
     for workspace in rows.select_related("team", "environment", "runner").order_by("key"):
-        backend = get_driver_class(workspace.environment.driver).backend
+        backend = workspace.environment.capabilities.backend
         if backend and workspace.reason_code != StateCode.HELD_UP and not place.is_away(workspace):
             found[backend, workspace.runner and workspace.runner.host].append(workspace)
         else:

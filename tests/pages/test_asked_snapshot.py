@@ -10,7 +10,7 @@ from approvals.models import Action
 from dashboard.models import Event
 from tests.pages.conftest import FORCE, LIST, PUSH, keep_tree
 from workspaces import extensions, paths
-from workspaces.models import FOLDER, Environment, Operation, Snapshot, Workspace
+from workspaces.models import Environment, Operation, Snapshot, Workspace
 
 QUESTION = {"questions": [{"question": "Which?", "header": "Which", "options": [{"label": "a"}, {"label": "b"}]}]}
 
@@ -130,7 +130,7 @@ def test_what_needs_approval_again_gets_another_one(up, ask, runner, bob, decide
 
 
 def test_none_is_taken_where_nothing_waits_or_nothing_could_change(up, ask, team):
-    folder = Environment.objects.create(team=team, name="folder-x", driver=FOLDER, minimum_isolation="none")
+    folder = Environment.objects.create(team=team, name="folder-x", driver="folder", minimum_isolation="none")
     ask(PUSH)
     ask(LIST, workspace=up)
     ask(QUESTION, tool="AskUserQuestion", workspace=up)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from workspaces.drivers.base import DriverError
-from workspaces.models import FOLDER, Environment, Snapshot, State, Workspace
+from workspaces.models import Environment, Snapshot, State, Workspace
 from workspaces.runner.run_spec import spec_of
 
 
@@ -13,7 +13,7 @@ from workspaces.runner.run_spec import spec_of
 def folder(team, agent, tmp_path):
     """A connected folder that the agent is bound to, with a snapshot."""
     environment = Environment.objects.create(
-        team=team, name="folder-calc", driver=FOLDER, minimum_isolation="none", setup="make deps"
+        team=team, name="folder-calc", driver="folder", minimum_isolation="none", setup="make deps"
     )
     made = Workspace.objects.create(
         team=team,
@@ -77,7 +77,7 @@ def test_the_page_of_a_new_workspace_does_not_offer_it(folder, browser_of, alice
 )
 def test_no_other_environment_gets_the_driver_and_it_keeps_its_own(folder, send, token_of, lena, wish):
     assert send(token_of(lena), "/environments", wish)[0] == 422
-    assert list(Environment.objects.values_list("name", "driver")) == [("folder-calc", FOLDER)]
+    assert list(Environment.objects.values_list("name", "driver")) == [("folder-calc", "folder")]
 
 
 def test_an_agent_brings_none_back_from_the_trash(folder, send, agent_token):

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from workspaces.drivers import capabilities
 from workspaces.scripts import UNTIL_A_FAILURE, VENV, of_setup, shell_words
 
 
@@ -56,4 +57,4 @@ def test_what_a_status_says(status, words):
     ],
 )
 def test_a_setup_in_a_sandbox_that_calls_pip_gets_an_environment_of_python(script, driver, gets):
-    assert of_setup(script, driver) == (VENV if gets else "") + script
+    assert of_setup(script, capabilities.of(driver)) == (VENV if gets else "") + script

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, ClassVar
 
 from workspaces.default_limits import PIDS
+from workspaces.drivers.capabilities import Capabilities
 from workspaces.drivers.processes import tcp_tables_of
 
 BUILT_IN = {
@@ -36,20 +37,6 @@ class BackendLost(DriverError):
 
 class ImageMissing(DriverError):
     """The image is not on this host."""
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """What a driver can do on any host; `Probe` says what it can do on this one."""
-
-    isolation: str  # none | namespace | container | microvm | microvm-emulated
-    freeze: bool  # all programs can be stopped and continued
-    memory: bool  # a pause can save the memory of programs
-    network: bool  # the network is cut off, or routed through a proxy
-    limits: bool  # memory, CPU and process limits, where the host allows setting them
-    files_need_run: bool = False  # the files are on a disk of the guest, and are reached only while a Run is up
-    images: bool = False  # the root is an image, and what setup installs in it can be kept as a layer
-    shows_manifest: bool = False  # programs can read `RunSpec.manifest`
 
 
 @dataclass(frozen=True)
@@ -210,7 +197,6 @@ class Driver:
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
     default_image: ClassVar[str] = ""  # the reference for `find_image` if an environment names no image
-    backend: ClassVar[str] = ""  # the service on which Runs depend, as in "Docker engine"; "" if there is none
     unit: ClassVar[str] = "first process"  # what ends with a Run, for messages
 
     def __init__(self, home: Path, runtime: Path, options: Mapping[str, str] | None = None):

@@ -9,7 +9,8 @@ import signal
 from pathlib import Path
 
 from . import box
-from .base import Address, Capabilities, DriverError, Limits, Probe, RunRecord, RunSpec, tcp_tables_of
+from .base import Address, DriverError, Limits, Probe, RunRecord, RunSpec, tcp_tables_of
+from .capabilities import TABLE
 from .local import LocalDriver
 from .program_archive import init_archive, write_program
 from .sandbox import SHELL, child_pid, explanation, find_bwrap, find_python
@@ -21,7 +22,7 @@ PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR",
 
 class FolderDriver(LocalDriver):
     name = "folder"
-    capabilities = Capabilities(isolation="none", freeze=False, memory=False, network=False, limits=False)
+    capabilities = TABLE[name]
 
     async def probe(self) -> Probe:
         return Probe(True, notes=("Not sandboxed: programs run as the folder's owner.",))

@@ -21,7 +21,8 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from . import cgroups, manifest
-from .base import Address, Capabilities, DriverError, Limits, Probe, RunSpec
+from .base import Address, DriverError, Limits, Probe, RunSpec
+from .capabilities import TABLE
 from .init.spawn import SPARE_PROCESSES
 from .local import HERE, LocalDriver
 from .program_archive import init_archive, write_program
@@ -102,9 +103,7 @@ class Bwrap(NamedTuple):
 
 class SandboxDriver(LocalDriver):
     name = "sandbox"
-    capabilities = Capabilities(
-        isolation="namespace", freeze=True, memory=False, network=True, limits=True, shows_manifest=True
-    )
+    capabilities = TABLE[name]
 
     # (what the host was like, when to try again, abilities) of the last sandbox that was tried and worked.
     _worked: tuple[tuple, float, dict] | None = None

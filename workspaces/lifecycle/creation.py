@@ -11,6 +11,7 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.problems import conflict, invalid
 from dashboard.strict_json import canonical
 from workspaces import absent, operations, team_credentials
+from workspaces.drivers import capabilities
 from workspaces.history import find_snapshot
 from workspaces.lifecycle import carried
 from workspaces.lifecycle.boundaries import snapshot_before
@@ -122,16 +123,16 @@ def _environment(team, wish, caller: Caller) -> Environment:
         if image and image != found.image:
             raise invalid(f"The environment {name!r} has its own image.")
         return found
-    driver = driver or ("docker" if image else "sandbox")
-    if image and driver != "docker":
+    driver = driver or (capabilities.named(takes_image=True)[0] if image else capabilities.DEFAULT)
+    if image and not capabilities.of(driver).takes_image:
         raise invalid(f"The driver {driver} takes no image.")
     images.check(image)
     if driver not in isolation.available():
         here = f"There are: {', '.join(isolation.available())}."
-        if driver in isolation.ISOLATION and driver != "folder":
+        if driver in capabilities.named(own_folder=False):
             raise invalid(f"The driver {driver} isn't available. {isolation.why_not(driver)} {here}")
         raise invalid(f"There is no driver {driver!r} here. {here}")
-    name = "default" if (driver, setup) == ("sandbox", "") else _name_of(driver, setup, image)
+    name = "default" if (driver, setup) == (capabilities.DEFAULT, "") else _name_of(driver, setup, image)
     if name == "default" and (found := Environment.objects.filter(team=team, name=name).order_by("-version").first()):
         return found
     made_of = {"driver": driver, "setup": setup, "image": image}

@@ -4,7 +4,7 @@ from dashboard.models import Actor
 from dashboard.problems import conflict, not_allowed
 from workspaces import absent, needs_approval
 from workspaces.lifecycle.states import record, submit_exclusive
-from workspaces.models import FOLDER, Hold, Operation, State, Workspace
+from workspaces.models import Hold, Operation, State, Workspace
 from workspaces.provisioning import caps
 
 
@@ -23,7 +23,7 @@ def trash(workspace, *, by: Actor) -> Operation:
 
 def untrash(workspace, *, by: Actor) -> Workspace:
     """Restore it from the trash, stopped, archived or failed. Problem 409 if the key is in use again."""
-    if by.type == "agent" and workspace.environment.driver == FOLDER:
+    if by.type == "agent" and workspace.environment.capabilities.own_folder:
         raise not_allowed("Only a person can restore a connected folder.")
     with type(workspace.team).objects.turn(workspace.team_id):
         if Workspace.objects.kept().filter(team=workspace.team_id, key=workspace.key).exists():

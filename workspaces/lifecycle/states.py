@@ -12,7 +12,7 @@ from dashboard.problems import conflict, not_allowed, unavailable
 from dashboard.threads import standing_aside
 from workspaces import absent, needs_approval, operations
 from workspaces.activity import touch
-from workspaces.models import FOLDER, Operation, Phase, Run, State, Workspace
+from workspaces.models import Operation, Phase, Run, State, Workspace
 from workspaces.provisioning import capacity, caps
 
 STARTING = ("create", "resume", "restore_checkpoint")  # exclusive kinds after which the workspace is up
@@ -165,7 +165,7 @@ def archive(workspace, *, by: Actor) -> Operation | None:
 
     Return None if it is archived. One whose files could not all be removed can be archived again.
     """
-    if workspace.environment.driver == FOLDER:
+    if workspace.environment.capabilities.own_folder:
         raise conflict(f"{workspace.key} is a connected folder: its files stay where they are.")
     must_be(workspace, State.READY, State.PAUSED, State.STOPPED, State.ARCHIVED, what="archived")
     if workspace.state == State.ARCHIVED and not workspace.reason:

@@ -3,7 +3,7 @@
 from workspaces.models.artifacts import Artifact
 from workspaces.models.at_work import AgentAtWork
 from workspaces.models.checkpoints import Checkpoint
-from workspaces.models.environments import FOLDER, AgentsTogether, Environment, Lfs, Submodules
+from workspaces.models.environments import AgentsTogether, Environment, Lfs, Submodules
 from workspaces.models.exports import PullRequest
 from workspaces.models.hand_overs import HandOver
 from workspaces.models.home_layers import HomeLayer
@@ -37,7 +37,6 @@ from workspaces.models.workspaces import KEY_PATTERN, SavedView, State, StateCod
 
 __all__ = [
     "FAILING_STATES",
-    "FOLDER",
     "KEY_PATTERN",
     "OPEN_STATES",
     "RUNNER_TIMEOUT",

@@ -6,9 +6,8 @@ from django.db import models
 from django.utils.translation import gettext_lazy
 
 from dashboard.models import Team
+from workspaces.drivers import capabilities
 from workspaces.models.of_team import OfTeamQuerySet
-
-FOLDER = "folder"  # the driver of connected folders; only workspaces/services/folders.py creates such workspaces
 
 
 class AgentsTogether(models.TextChoices):
@@ -41,7 +40,7 @@ class EnvironmentQuerySet(OfTeamQuerySet):
 
     def to_make_from(self):
         """Environments that a new workspace may be created from."""
-        return self.exclude(driver=FOLDER)
+        return self.exclude(driver__in=capabilities.named(own_folder=True))
 
 
 class Environment(models.Model):
@@ -51,7 +50,7 @@ class Environment(models.Model):
     team = models.ForeignKey(Team, models.CASCADE, related_name="environments")
     name = models.CharField(max_length=80)
     version = models.PositiveIntegerField(default=1)
-    driver = models.CharField(max_length=32, default="sandbox")
+    driver = models.CharField(max_length=32, default=capabilities.DEFAULT)
     image = models.CharField(max_length=200, blank=True)
     build = models.JSONField(default=dict, blank=True)  # {"dockerfile", "args", "target"} of an image that is a folder
     repository = models.CharField(max_length=500, blank=True)
@@ -94,3 +93,8 @@ class Environment(models.Model):
 
     def __str__(self):
         return f"{self.name} v{self.version}"
+
+    @property
+    def capabilities(self) -> capabilities.Capabilities:
+        """What its driver can do on any host."""
+        return capabilities.of(self.driver)

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from dashboard import clock
-from workspaces.models.environments import FOLDER
+from workspaces.drivers import capabilities
 from workspaces.models.runners import Runner
 from workspaces.models.workspaces import Workspace
 
@@ -52,7 +52,7 @@ class RunQuerySet(models.QuerySet):
         """
         until = min(until, clock.now())
         runs = self.filter(Q(ended_at=None) | Q(ended_at__gt=since), workspace__team=team_id, started_at__lt=until)
-        rows = runs.exclude(workspace__environment__driver=FOLDER)
+        rows = runs.exclude(workspace__environment__driver__in=capabilities.named(own_folder=True))
         found = rows.values_list("workspace__environment", "started_at", "ended_at")
         return [(environment, max(begin, since), min(end or until, until)) for environment, begin, end in found]
 

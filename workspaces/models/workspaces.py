@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from dashboard.models import Agent, Team
 from dashboard.row_locks import LockingQuerySet
+from workspaces.drivers import capabilities
 from workspaces.models.environments import Environment
 from workspaces.models.runners import Runner
 
@@ -53,6 +54,13 @@ class WorkspaceQuerySet(LockingQuerySet):
 
     def kept(self):
         return self.filter(trashed_at=None)
+
+    def connected_folders(self):
+        """Those whose files are a person's folder."""
+        return self.filter(environment__driver__in=capabilities.named(own_folder=True))
+
+    def not_connected_folders(self):
+        return self.exclude(environment__driver__in=capabilities.named(own_folder=True))
 
     def in_trash(self):
         return self.filter(trashed_at__isnull=False, purged_at=None)

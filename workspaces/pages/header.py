@@ -14,8 +14,7 @@ from dashboard.pages import Gone
 from workspaces import agents_at_work, endings
 from workspaces.activity import Awake, why_awake
 from workspaces.checks import services_of
-from workspaces.drivers.base import get_driver_class
-from workspaces.models import FOLDER, AgentsTogether, Operation, State, StateCode, Workspace
+from workspaces.models import AgentsTogether, Operation, State, StateCode, Workspace
 from workspaces.pages.about import About
 from workspaces.pages.operation_view import OperationView
 from workspaces.provisioning import capacity, isolation
@@ -239,7 +238,11 @@ class Head:
     def can_be_held(self) -> bool:
         """Whether this is a connected folder that is up, whose calls a person may have held in a box or not."""
         workspace = self.workspace
-        return workspace.environment.driver == FOLDER and workspace.state == State.READY and not workspace.trashed_at
+        return (
+            workspace.environment.capabilities.own_folder
+            and workspace.state == State.READY
+            and not workspace.trashed_at
+        )
 
     @property
     def may_hold(self) -> bool:
@@ -247,7 +250,7 @@ class Head:
 
     @property
     def gate_limits(self) -> str:
-        return GATE_LIMITS if self.workspace.environment.driver == FOLDER else ""
+        return GATE_LIMITS if self.workspace.environment.capabilities.own_folder else ""
 
     @property
     def frozen(self) -> str:
@@ -296,7 +299,7 @@ class Head:
 
     @property
     def _keeps_memory(self) -> bool:
-        return get_driver_class(self.workspace.environment.driver).capabilities.memory
+        return self.workspace.environment.capabilities.memory
 
     @property
     def can_have_checkpoints(self) -> bool:
@@ -389,7 +392,7 @@ class Head:
     @property
     def may_fork(self) -> bool:
         """Connected folders cannot be forked (provisioning.eligibility)."""
-        forks = self.workspace.environment.driver != FOLDER and not self.workspace.trashed_at
+        forks = not self.workspace.environment.capabilities.own_folder and not self.workspace.trashed_at
         return forks and self.caller.can("create_workspace", self.workspace.team_id)
 
     @property
@@ -440,7 +443,11 @@ class Head:
         """Whether it has files that can leave the host; also one whose files could not all be removed."""
         workspace = self.workspace
         has_files = workspace.state in (State.READY, State.PAUSED, State.STOPPED) or bool(workspace.reason)
-        kept = not workspace.trashed_at and workspace.environment.driver != FOLDER and workspace.state != State.FAILED
+        kept = (
+            not workspace.trashed_at
+            and not workspace.environment.capabilities.own_folder
+            and workspace.state != State.FAILED
+        )
         return kept and has_files and workspace.head is not None and self.may_use
 
     @property

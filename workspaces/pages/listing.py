@@ -132,7 +132,7 @@ def _choices(caller) -> dict[str, list[str]]:
     found = {
         "owner": people.values_list("username", flat=True),
         "agent": Agent.objects.filter(team__in=teams).values_list("name", flat=True),
-        "environment": environments.exclude(driver="folder").values_list("name", flat=True),
+        "environment": environments.to_make_from().values_list("name", flat=True),
         "driver": environments.values_list("driver", flat=True),
     }
     return {name: sorted(rows.distinct()[:MAX_CHOICES]) for name, rows in found.items()}

@@ -14,12 +14,12 @@ from django.conf import settings
 from django.utils.translation import gettext
 
 from dashboard.problems import conflict, invalid, unavailable
+from workspaces.drivers import capabilities
 
 AT = "/opt/agents"  # in workspaces
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 ACP_CLIENT = "/etc/handrail-acp"  # in workspaces: the program that starts an agent over ACP, a folder
 CODEX_START = "/etc/codex/handrail_start.py"  # in workspaces: the program that starts Codex
-DRIVERS = ("sandbox", "docker")  # whose workspaces see installed agents
 MAX_NAMED = 10  # by one environment
 NPM_SECONDS = 1800
 
@@ -99,7 +99,7 @@ def folders_for(environment) -> dict[str, Path]:
     """Return {NAME/VERSION: folder on this host} of the environment's programs that are installed."""
     found = {}
     for named in environment.agent_programs:
-        if environment.driver in DRIVERS and is_installed(named):
+        if environment.capabilities.agent_programs and is_installed(named):
             program, version = parse(named)
             found[f"{program.name}/{version}"] = folder_of(program, version)
     return found
@@ -125,8 +125,9 @@ def named_by(environment, name: str) -> str:
 
 def require(environment, name: str) -> str:
     """Return NAME@VERSION, which can be started here. Problem 409, 422."""
-    if environment.driver not in DRIVERS:
-        raise conflict(f"Handrail starts agents in workspaces of {' and '.join(DRIVERS)}, not of {environment.driver}.")
+    if not environment.capabilities.agent_programs:
+        able = " and ".join(capabilities.named(agent_programs=True))
+        raise conflict(f"Handrail starts agents in workspaces of {able}, not of {environment.driver}.")
     named = named_by(environment, name)
     if not is_installed(named):
         raise conflict(f"{named} is not installed on this host. An operator runs `manage.py agents install {named}`.")

@@ -12,7 +12,8 @@ from django.db.models import Sum
 from dashboard import clock
 from dashboard.problems import conflict
 from workspaces import extensions, paths
-from workspaces.models import FOLDER, Cap, CapMeasure, Checkpoint, EgressDay, Run, State, Workspace
+from workspaces.drivers import capabilities
+from workspaces.models import Cap, CapMeasure, Checkpoint, EgressDay, Run, State, Workspace
 from workspaces.store import Store, StoreError
 
 HOUR = 3600
@@ -68,7 +69,7 @@ def _egress_bytes(team_id) -> int:
 def _counted(team_id):
     """Return the workspaces that count: not archived, not in the trash, and no connected folders."""
     kept = Workspace.objects.kept().filter(team=team_id).exclude(state=State.ARCHIVED)
-    return kept.exclude(environment__driver=FOLDER)
+    return kept.not_connected_folders()
 
 
 def _workspaces(team_id) -> int:
@@ -81,7 +82,7 @@ def _disk_bytes(team_id) -> int:
     One that was never measured counts as its newest snapshot. Those in the trash still have their files.
     """
     on_host = Workspace.objects.filter(team=team_id, purged_at=None).exclude(state=State.ARCHIVED)
-    rows = on_host.exclude(environment__driver=FOLDER).values_list("vitals", "head__bytes")
+    rows = on_host.not_connected_folders().values_list("vitals", "head__bytes")
     total = sum(vitals.get("bytes", newest or 0) for vitals, newest in rows)
     total += Checkpoint.objects.filter(workspace__team=team_id).aggregate(sum=Sum("bytes"))["sum"] or 0
     with suppress(StoreError):  # there is none yet, or its own check reports what is wrong with it
@@ -127,7 +128,7 @@ def refuse_when_met(team_id, driver: str, *, starts: bool = True, adds: bool = F
 
     `starts`: a workspace is started; `adds`: one more counts afterwards, as it is made or leaves archive or trash.
     """
-    if driver == FOLDER:
+    if capabilities.of(driver).own_folder:
         return
     for cap in Cap.objects.filter(team=team_id).exclude(lifted_month=month()).exclude(measure__in=AGENT_MEASURES):
         concerns = adds if cap.measure == CapMeasure.WORKSPACES else starts

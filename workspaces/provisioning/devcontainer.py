@@ -13,9 +13,11 @@ import json5
 
 from dashboard.problems import invalid
 from handrail_verify import canonical
+from workspaces.drivers import capabilities
 
 MAX_BYTES = 64 * 1024  # the parser reads some 100 KB a second
 MB = 1024**2
+WITH_IMAGE = capabilities.named(takes_image=True)[0]
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
 UNITS = {"": 1, "kb": 1024, "mb": MB, "gb": 1024**3, "tb": 1024**4}
 SIZE = re.compile(r"(\d+)([kmgt]b)?", re.IGNORECASE | re.ASCII)
@@ -149,7 +151,7 @@ def _image(reading: Reading, found: dict, file: Path | None):
             reading.take(
                 "image",
                 "Containers have this image. A lead can have it pulled on the environment's page.",
-                driver="docker",
+                driver=WITH_IMAGE,
             )
             reading.fields["image"] = found["image"]
         return
@@ -169,7 +171,12 @@ def _image(reading: Reading, found: dict, file: Path | None):
     named = {"dockerfile": path.relative_to(context).as_posix(), "args": {k: str(v) for k, v in args.items()}}
     if build.get("target"):
         named["target"] = str(build["target"])
-    reading.take("build", "The image is built from this folder, without a network.", driver="docker", build=named)
+    reading.take(
+        "build",
+        "The image is built from this folder, without a network.",
+        driver=WITH_IMAGE,
+        build=named,
+    )
     reading.fields["image"] = str(context)
     for name in ("cacheFrom", "options"):
         if build.get(name):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dashboard.access import Caller
 from dashboard.models import Agent, Team
 from dashboard.problems import conflict, invalid, not_allowed
-from workspaces.models import FOLDER, Environment, Workspace
+from workspaces.models import Environment, Workspace
 from workspaces.provisioning.git.addresses import TOLD
 from workspaces.provisioning.source_history import OWN
 
@@ -17,9 +17,9 @@ from workspaces.provisioning.source_history import OWN
 def find_environment(team: Team, name: str, caller: Caller) -> Environment:
     """Return the newest version of the named environment; Problem 422 if it is unknown or a connected folder."""
     found = Environment.objects.filter(team=team, name=name).order_by("-version").first()
-    if found is not None and found.driver == FOLDER and caller.is_person:
+    if found is not None and found.capabilities.own_folder and caller.is_person:
         raise invalid(f"{name!r} is a connected folder; only `manage.py connect` creates workspaces of it.")
-    if found is None or found.driver == FOLDER:
+    if found is None or found.capabilities.own_folder:
         raise invalid(f"There is no environment named {name!r}.")
     return found
 
@@ -29,7 +29,7 @@ def check(environment: Environment, source: dict, caller: Caller):
 
     `connect` does not call this. A fork keeps the source of its original.
     """
-    if environment.driver == FOLDER:
+    if environment.capabilities.own_folder:
         raise conflict("This is a connected folder; its files cannot become another workspace of the same kind.")
     if not caller.is_person and (words := why_not(environment, source, caller.agent)):
         raise not_allowed(words)
@@ -80,7 +80,7 @@ def check_under(environment: Environment, workspace: Workspace, caller: Caller):
 
     Its setup runs on them, so it must not have secrets.
     """
-    if FOLDER in (environment.driver, workspace.environment.driver):
+    if environment.capabilities.own_folder or workspace.environment.capabilities.own_folder:
         raise conflict("The files of a connected folder stay where they are, under its own environment.")
     if words := why_no_set_up(environment):
         raise conflict(words)

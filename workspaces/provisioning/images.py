@@ -6,6 +6,7 @@ from pathlib import Path
 from django.conf import settings
 
 from dashboard.problems import invalid
+from workspaces.drivers import capabilities
 from workspaces.provisioning.git.addresses import allowed_folder, public_addresses
 from workspaces.registries import DOCKER_HUB, registry_of
 
@@ -33,7 +34,7 @@ def check(image: str, dockerfile: str = DOCKERFILE) -> str:
 
 def may_be_pulled(driver: str, image: str) -> bool:
     """Return whether an environment names an image by a tag that its registry can resolve to a digest."""
-    return driver == "docker" and bool(image) and not image.startswith("/") and "sha256:" not in image
+    return capabilities.of(driver).takes_image and bool(image) and not image.startswith("/") and "sha256:" not in image
 
 
 def check_registry(reference: str):

@@ -4,11 +4,10 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy
 
 from dashboard.problems import invalid
+from workspaces.drivers import capabilities
 from workspaces.envelope import ring
 from workspaces.models import Runner
 
-ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "microvm": "microvm"}
-VARIES = {"microvm"}  # drivers whose isolation level depends on the host
 # Weakest first. An emulated machine (TCG) is not a security boundary.
 LEVELS = ("none", "namespace", "microvm-emulated", "container", "microvm")
 IN_WORDS = {
@@ -20,47 +19,42 @@ IN_WORDS = {
 }
 
 
-def is_guest(driver: str) -> bool:
-    """Return whether workspaces of this driver have a kernel of their own, whose files are asked of the guest."""
-    return ISOLATION.get(driver) == "microvm"
-
-
 def is_enough(offered: str, minimum: str) -> bool:
     return LEVELS.index(offered) >= LEVELS.index(minimum)
 
 
 def check(driver: str, minimum: str):
     """Raise Problem 422 if the driver is unknown, or isolates less than the environment requires."""
-    if driver not in ISOLATION:
-        raise invalid(f"There is no driver {driver!r}; there are: {', '.join(ISOLATION)}.")
+    if driver not in capabilities.TABLE:
+        raise invalid(f"There is no driver {driver!r}; there are: {', '.join(capabilities.TABLE)}.")
     if minimum not in LEVELS:
         raise invalid(f"There is no isolation {minimum!r}; there are: {', '.join(LEVELS)}.")
-    if not is_enough(ISOLATION[driver], minimum):
-        raise invalid(too_little(driver, ISOLATION[driver], minimum))
+    if not is_enough(offers := capabilities.of(driver).isolation, minimum):
+        raise invalid(too_little(driver, offers, minimum))
 
 
 def of(workspace) -> str:
     """Return the isolation level of this workspace on its host."""
-    driver = workspace.environment.driver
-    if driver not in VARIES:
-        return ISOLATION.get(driver, "none")
-    capabilities = workspace.runner.capabilities if workspace.runner is not None else {}
-    return capabilities.get(driver, {}).get("isolation") or workspace.environment.minimum_isolation
+    environment = workspace.environment
+    if not environment.capabilities.isolation_varies:
+        return environment.capabilities.isolation
+    probes = workspace.runner.capabilities if workspace.runner is not None else {}
+    return probes.get(environment.driver, {}).get("isolation") or environment.minimum_isolation
 
 
 def holds_programs(workspace) -> bool:
     """Return whether the workspace's host holds agents' programs to envelopes, in full."""
     if not settings.HANDRAIL_HELD:
         return False
-    capabilities = workspace.runner.capabilities if workspace.runner is not None else {}
-    return ring.is_held(capabilities.get(workspace.environment.driver, {}).get("envelope") or {})
+    probes = workspace.runner.capabilities if workspace.runner is not None else {}
+    return ring.is_held(probes.get(workspace.environment.driver, {}).get("envelope") or {})
 
 
 def offered(driver: str) -> str:
     """Return the strongest isolation a live host offers with this driver: the default minimum of an environment."""
     levels = [p[driver].get("isolation") for p in _said() if driver in p and p[driver].get("available")]
     known = [level for level in levels if level in LEVELS]
-    return max(known, key=LEVELS.index, default=ISOLATION.get(driver, "none"))
+    return max(known, key=LEVELS.index, default=capabilities.of(driver).isolation)
 
 
 def too_little(driver: str, offered: str, minimum: str) -> str:
@@ -71,7 +65,8 @@ def available() -> list[str]:
     """Return the drivers that a new workspace can use now."""
     said = _said()
     able = {name for probes in said for name, probe in probes.items() if probe.get("available")}
-    return ["sandbox", *(name for name in ISOLATION if name in able - {"sandbox", "folder"})]
+    made = capabilities.named(own_folder=False)
+    return [name for name in made if name == capabilities.DEFAULT or name in able]
 
 
 def _said() -> list[dict]:

@@ -3,17 +3,18 @@
 from django.conf import settings
 
 from workspaces.default_limits import GUEST_CPUS, GUEST_DISK, GUEST_MEMORY, PIDS
-from workspaces.models import FOLDER, Environment
+from workspaces.drivers import capabilities
+from workspaces.models import Environment
 
 NAMES = ("memory_bytes", "cpus", "pids", "disk_bytes")
 
 
 def defaults(driver: str) -> dict[str, float | None]:
     """Return the limits of an environment with this driver that names none; None: there is no limit."""
-    if driver == "microvm":
+    if capabilities.of(driver).own_kernel:
         return {"memory_bytes": GUEST_MEMORY, "cpus": GUEST_CPUS, "pids": PIDS, "disk_bytes": GUEST_DISK}
     disk = {"disk_bytes": settings.HANDRAIL_WORKSPACE_BYTES or None}
-    if driver == FOLDER:
+    if capabilities.of(driver).own_folder:
         return dict.fromkeys(NAMES) | disk
     memory, cpus = settings.HANDRAIL_WORKSPACE_MEMORY or None, settings.HANDRAIL_WORKSPACE_CPUS or None
     return {"memory_bytes": memory, "cpus": cpus, "pids": PIDS} | disk

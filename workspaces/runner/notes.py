@@ -10,7 +10,7 @@ from dashboard.models import Team
 from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
-from workspaces.models import FOLDER, NoteVersion, Workspace
+from workspaces.models import NoteVersion, Workspace
 from workspaces.runner import files
 from workspaces.services.notes import lessons, texts, versions
 from workspaces.store import Missing, StoreError
@@ -124,7 +124,7 @@ def _give(job, tree):
 def _expired(workspace, tree) -> NoteVersion | None:
     """Return the version that is the file and has expired; never in a connected folder, whose files are a person's."""
     known = versions.in_file(workspace)
-    if known is None or workspace.environment.driver == FOLDER or not known.is_expired(clock.now()):
+    if known is None or workspace.environment.capabilities.own_folder or not known.is_expired(clock.now()):
         return None
     with tree.files() as opened:
         return known if read(opened, versions.PATH, 1) is not None else None
@@ -136,7 +136,7 @@ def _lessons_due(workspace, tree) -> tuple[bool, str]:
     with tree.files() as opened:
         data = read(opened, lessons.PATH, lessons.MAX_FILE_BYTES + 1)
     there = data.decode("utf-8", "replace") if data is not None else ""
-    if workspace.environment.driver == FOLDER or (not wanted and not there.startswith(lessons.TITLE)):
+    if workspace.environment.capabilities.own_folder or (not wanted and not there.startswith(lessons.TITLE)):
         return False, wanted  # a file of that name that the repository brings is left alone
     return there != wanted, wanted
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from workspaces import extensions, paths
 from workspaces.drivers.base import DriverError, Limits, RunSpec
-from workspaces.models import FOLDER
 from workspaces.provisioning import agent_programs, git_identity, limits
 from workspaces.runner.code_host import copies
 from workspaces.runner.git import inside
@@ -14,7 +13,7 @@ from workspaces.services import network
 
 def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpec:
     """Return the RunSpec of a workspace. Raise DriverError for a folder workspace without a connected folder."""
-    if workspace.environment.driver == FOLDER and not workspace.source.get("path"):
+    if workspace.environment.capabilities.own_folder and not workspace.source.get("path"):
         raise DriverError("This workspace uses the folder driver, but no folder is connected.")
     limit = limits.in_force(workspace.environment)
     env = workspace.environment.variables | {"HANDRAIL_WORKSPACE": workspace.key}
@@ -43,7 +42,7 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
 def agents_spec(workspace, run_id, **how) -> RunSpec:
     """Return the RunSpec to run an agent's programs with: `spec_of`, and whom they commit as. Asks the database."""
     spec = spec_of(workspace, run_id, **how)
-    if workspace.environment.driver == FOLDER:
+    if workspace.environment.capabilities.own_folder:
         return spec  # the user's own identity counts
     files = inside.files(workspace) | spec.system_files
     return replace(spec, system_files=files, env=git_identity.VARIABLES | dict(spec.env))

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from workspaces.drivers.base import Driver, RunSpec
 from workspaces.manifests.keep import download_of
-from workspaces.models import FOLDER, Manifest
+from workspaces.models import Manifest
 from workspaces.runner import folder_manifest
 
 
@@ -41,7 +41,7 @@ def show_after_commit(driver: Driver, run_id, manifest: Manifest, workspace):
 
 def put_after_commit(manifest: Manifest, workspace, **how):
     """Write the manifest into a connected folder once this transaction is committed; `how` as for folder_manifest."""
-    if workspace.environment.driver == FOLDER:
+    if workspace.environment.capabilities.own_folder:
         put = partial(folder_manifest.put, workspace, _content(manifest), **how)
         transaction.on_commit(put, robust=True)
 

@@ -11,7 +11,7 @@ from workspaces.history import named
 from workspaces.manifests import body
 from workspaces.manifests.cause import cause_of
 from workspaces.manifests.keep import keep
-from workspaces.models import FOLDER, Run, Snapshot, Workspace
+from workspaces.models import Run, Snapshot, Workspace
 from workspaces.runner import folder_manifest, notes, secret_scan, shown_manifest, snapshot_ignore
 from workspaces.runner.snapshot_tree import KeptFiles, KeptTree
 from workspaces.services.notes import versions
@@ -38,7 +38,7 @@ def tree_at_rest(driver, workspace):
 
 def with_rules(workspace, tree):
     """Return a live tree of a workspace; snapshots leave out what the environment ignores and a folder's manifest."""
-    if workspace.environment.driver == FOLDER:
+    if workspace.environment.capabilities.own_folder:
         tree.shown = partial(folder_manifest.digests, workspace.pk)
     if text := workspace.environment.snapshot_ignore:
         tree.rules = partial(snapshot_ignore.rules_for, text, tree)

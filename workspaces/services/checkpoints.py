@@ -8,7 +8,6 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces import history, lifecycle, needs_approval, operations, runner_client
-from workspaces.drivers.base import get_driver_class
 from workspaces.lifecycle.carried import NAME
 from workspaces.models import Checkpoint, Operation, State, Workspace
 from workspaces.provisioning import capacity, caps
@@ -21,7 +20,7 @@ NAME_RULE = "A name has letters, digits, dots, dashes and underscores, begins wi
 
 def can_have(workspace: Workspace) -> bool:
     """Return whether pauses of this kind of workspace keep memory."""
-    return get_driver_class(workspace.environment.driver).capabilities.memory
+    return workspace.environment.capabilities.memory
 
 
 def has_memory(workspace: Workspace) -> bool:

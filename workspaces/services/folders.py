@@ -13,9 +13,12 @@ from dashboard import clock
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, operations
-from workspaces.models import FOLDER, Environment, State, Workspace
+from workspaces.drivers import capabilities
+from workspaces.models import Environment, State, Workspace
 from workspaces.needs_approval import HOOK_FILES  # noqa: F401 - known by this name to what reads a folder
 from workspaces.services import git_remotes
+
+DRIVER = capabilities.named(own_folder=True)[0]
 
 
 def check(path: str) -> Path:
@@ -39,7 +42,7 @@ def _overlap(one: Path, other: Path) -> bool:
 
 def find(path: Path) -> Workspace | None:
     """Return the workspace of exactly this folder, or None."""
-    folders = Workspace.objects.kept().filter(environment__driver=FOLDER).select_related("environment", "team")
+    folders = Workspace.objects.kept().connected_folders().select_related("environment", "team")
     return next((workspace for workspace in folders if workspace.source.get("path") == str(path)), None)
 
 
@@ -47,12 +50,12 @@ def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
     """Create a workspace of the folder for the agent. Problem 409 if it overlaps with another connected folder."""
     # Of all teams, since folders of two must not overlap either.
     with type(team).objects.turn(*type(team).objects.values_list("pk", flat=True)):
-        for other in Workspace.objects.kept().filter(environment__driver=FOLDER):
+        for other in Workspace.objects.kept().connected_folders():
             if _overlap(path, Path(other.source["path"])):
                 raise conflict(f"{other.source['path']} is already connected, as {other.key}.")
         key = key or _free_key(team, path)
         environment = Environment.objects.create(
-            team=team, name=f"folder-{key}", version=_next_version(team, key), driver=FOLDER, minimum_isolation="none"
+            team=team, name=f"folder-{key}", version=_next_version(team, key), driver=DRIVER, minimum_isolation="none"
         )
         workspace = Workspace.objects.create(
             team=team,
@@ -71,7 +74,7 @@ def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
 
 def hold(workspace, on: bool, *, by: Actor):
     """Submit an operation that starts the folder's Run in a box that holds calls, or without one. Problem 409."""
-    if workspace.environment.driver != FOLDER or workspace.trashed_at:
+    if not workspace.environment.capabilities.own_folder or workspace.trashed_at:
         raise conflict(f"{workspace.key} is not a connected folder.")
     lifecycle.must_be(workspace, State.READY, what="held")
     if on:

@@ -6,7 +6,7 @@ from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, runner_client
 from workspaces.egress.listeners import HANDRAIL_PORT, PROXY_PORT
-from workspaces.models import FOLDER, Workspace
+from workspaces.models import Workspace
 
 RUNNER_TIMEOUT = 10  # seconds
 MOST = 16
@@ -18,7 +18,7 @@ def set_ports(workspace: Workspace, wanted: list[int], *, by: Actor):
 
     Connections to a port that is taken back end at once if the runner is up, else when it is.
     """
-    if workspace.environment.driver != FOLDER:
+    if not workspace.environment.capabilities.own_folder:
         raise conflict("Only the box of a connected folder can reach ports of this machine.")
     ports = sorted(set(wanted))
     if len(ports) > MOST:

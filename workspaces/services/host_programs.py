@@ -7,7 +7,7 @@ from pathlib import Path
 from django.conf import settings
 
 from workspaces.drivers.box import HOME_CACHES
-from workspaces.models import FOLDER, Workspace
+from workspaces.models import Workspace
 
 
 class NoProgram(Exception):
@@ -39,7 +39,7 @@ def _check(path: Path):
 
 def written_by_agents(path: Path) -> Path | None:
     """Return the folder around a path that agents of this host can write; None if there is none."""
-    folders = Workspace.objects.filter(environment__driver=FOLDER).values_list("source", flat=True)
+    folders = Workspace.objects.connected_folders().values_list("source", flat=True)
     paths = [Path(source["path"]) for source in folders if source.get("path")]
     places = [*paths, *(Path.home() / name for name in HOME_CACHES), settings.HANDRAIL_HOME.resolve()]
     return next((place for place in places if path.is_relative_to(place)), None)

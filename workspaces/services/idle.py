@@ -11,7 +11,7 @@ from dashboard.models import Actor, Team
 from dashboard.problems import Problem, invalid
 from workspaces import lifecycle, needs_approval
 from workspaces.activity import idle_after, stops_after, why_awake
-from workspaces.models import FOLDER, Operation, Run, State, StateCode, Workspace
+from workspaces.models import Operation, Run, State, StateCode, Workspace
 
 IDLE = Actor.system("idle")
 EPHEMERAL = Actor.system("ephemeral")
@@ -38,7 +38,7 @@ def due(runner):
     now = clock.now()
     idle = timedelta(seconds=settings.HANDRAIL_IDLE_SECONDS)
     unused = Q(last_active_at=None) | Q(last_active_at__lt=now - idle) | Q(environment__idle_seconds__gt=0)
-    ready = _ready(runner).filter(unused).exclude(environment__driver=FOLDER).exclude(awake_until__gt=now)
+    ready = _ready(runner).filter(unused).not_connected_folders().exclude(awake_until__gt=now)
     since = Q(asleep_since=None) | Q(asleep_since__lt=now - timedelta(seconds=settings.HANDRAIL_STOP_SECONDS))
     long = since | Q(environment__stop_seconds__gt=0) | Q(environment__ephemeral=True)
     return ready, _paused(runner).filter(long), _not_archived(runner)

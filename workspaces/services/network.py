@@ -14,7 +14,6 @@ from workspaces.egress.attempts import Attempt, Block, BlockCode
 from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule
 from workspaces.egress.passes import proxy_address
 from workspaces.models import Allowance, Contact, EgressDay, Environment, Operation, Run, Workspace
-from workspaces.provisioning import isolation
 from workspaces.services import environments
 
 PHASES = environments.PHASES
@@ -36,7 +35,7 @@ def has_managed_network(workspace) -> bool:
 
 def reaches_handrail(workspace) -> bool:
     """Return True if its programs may ask Handrail itself; in the box of a connected folder they may not."""
-    return isolation.ISOLATION[workspace.environment.driver] != "none"
+    return workspace.environment.capabilities.network
 
 
 def environment_variables(workspace, token: str = "") -> dict[str, str]:

@@ -9,7 +9,7 @@ from dashboard import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict
 from workspaces import history, lifecycle, operations
-from workspaces.models import FOLDER, Operation, Rehearsal, RehearsalStatus, State
+from workspaces.models import Operation, Rehearsal, RehearsalStatus, State
 from workspaces.provisioning import capacity
 from workspaces.provisioning.isolation import holds_programs
 
@@ -26,7 +26,6 @@ IN_A_FOLDER = (
 )
 NOT_HELD = "A command can't be tried first here: this host doesn't hold programs in envelopes."
 # No envelope holds in a container, so the container itself is the box, and the copy's secrets are masked.
-CONTAINER = "docker"
 IN_A_CONTAINER = (
     "It runs in a container of its own, without an envelope: files with secrets are empty and closed there, and a "
     "result that changes protected files can't be applied."
@@ -35,15 +34,15 @@ IN_A_CONTAINER = (
 
 def why_not(workspace) -> str:
     """Return why no command can be rehearsed in this workspace; "" if one can."""
-    driver = workspace.environment.driver
-    if driver == FOLDER:  # a copy in HANDRAIL_HOME can only be shown in a box to the user that owns it
+    can = workspace.environment.capabilities
+    if can.own_folder:  # a copy in HANDRAIL_HOME can only be shown in a box to the user that owns it
         return "" if workspace.held and settings.HANDRAIL_HELD and os.geteuid() != 0 else IN_A_FOLDER
-    return "" if driver == CONTAINER or holds_programs(workspace) else NOT_HELD
+    return "" if not can.envelopes or holds_programs(workspace) else NOT_HELD
 
 
 def what_holds(workspace) -> str:
     """Return what holds a command that is tried, where that is not the medium envelope; "" where it is."""
-    return IN_A_CONTAINER if workspace.environment.driver == CONTAINER else ""
+    return "" if workspace.environment.capabilities.envelopes else IN_A_CONTAINER
 
 
 def submit(workspace, *, argv: list[str], cwd: str | None, timeout_s: int, by: Actor) -> Rehearsal:

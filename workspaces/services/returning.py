@@ -14,7 +14,7 @@ from dashboard.models import Team
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle
 from workspaces.lifecycle.states import must_be
-from workspaces.models import FOLDER, Operation, State, Workspace
+from workspaces.models import Operation, State, Workspace
 from workspaces.provisioning import uploads
 from workspaces.services import environments, revisions
 
@@ -76,7 +76,7 @@ def come_back(
 
 def clean_source(workspace) -> dict | None:
     """Return the source of a clean checkout: its repository, at the branch it was made from; None without one."""
-    if workspace.environment.driver == FOLDER or not workspace.source.get("git"):
+    if workspace.environment.capabilities.own_folder or not workspace.source.get("git"):
         return None
     ref = workspace.source.get("ref") or ""
     return {"git": workspace.source["git"]} | ({"ref": ref} if ref and not COMMIT.fullmatch(ref) else {})
@@ -87,7 +87,7 @@ def source_beside_notes(workspace) -> dict | None:
 
     None in a connected folder.
     """
-    if workspace.environment.driver == FOLDER:
+    if workspace.environment.capabilities.own_folder:
         return None
     if found := clean_source(workspace):
         return found

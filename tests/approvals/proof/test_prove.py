@@ -13,7 +13,7 @@ from approvals import agents
 from approvals.connect import agent_home
 from approvals.connect.claude_folder import connection_of
 from approvals.models import Action
-from workspaces.models import FOLDER, Environment, Runner, State, Workspace
+from workspaces.models import Environment, Runner, State, Workspace
 
 AGENT = Path(__file__).with_name("qwen_like.py")
 QWEN = agents.find("qwen")
@@ -49,7 +49,7 @@ def connected(person, team, agent, settings):
     """A folder of the person's that is connected, as `connect qwen` leaves it."""
     folder = person / "shop"
     folder.mkdir()
-    environment = Environment.objects.create(team=team, name="folder-shop", driver=FOLDER, minimum_isolation="none")
+    environment = Environment.objects.create(team=team, name="folder-shop", driver="folder", minimum_isolation="none")
     workspace = Workspace.objects.create(
         team=team,
         key="shop",

@@ -29,7 +29,6 @@ from .. import cgroups
 from ..base import (
     Address,
     Build,
-    Capabilities,
     DriverError,
     EndReason,
     InspectFile,
@@ -38,6 +37,7 @@ from ..base import (
     RunRecord,
     RunSpec,
 )
+from ..capabilities import TABLE
 from ..local import START_S, LocalDriver, listen
 from ..processes import boot_id, start_time, this_host
 from ..sandbox import own
@@ -56,17 +56,8 @@ OWN_KERNEL = {"runsc": "runsc (gVisor)", "kata": "Kata Containers"}  # {part of 
 
 class DockerDriver(LocalDriver):
     name = "docker"
-    backend = "Docker engine"
     unit = "container"
-    capabilities = Capabilities(
-        isolation="container",
-        freeze=True,
-        memory=False,
-        network=True,
-        limits=True,
-        images=True,
-        shows_manifest=True,
-    )
+    capabilities = TABLE[name]
 
     def __init__(self, home, runtime, options=None):
         super().__init__(home, runtime, options)

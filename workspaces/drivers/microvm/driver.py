@@ -28,7 +28,8 @@ from dashboard.files.atomic_write import replace_file
 from ...default_limits import GUEST_DISK
 from ...store.errors import StoreError
 from .. import setup_root
-from ..base import Address, Capabilities, DriverError, Probe, RunRecord, RunSpec
+from ..base import Address, DriverError, Probe, RunRecord, RunSpec
+from ..capabilities import TABLE
 from ..init_client import InitClient, InitGone, InitRefused
 from ..local import listen
 from ..program_archive import archive, init_modules, write_program
@@ -55,16 +56,7 @@ logger = logging.getLogger("handrail.runner")
 class MicroVMDriver(Roots):
     name = "microvm"
     unit = "virtual machine"
-    capabilities = Capabilities(
-        isolation="microvm",
-        freeze=True,
-        memory=True,
-        network=True,
-        limits=True,
-        files_need_run=True,
-        images=True,
-        shows_manifest=True,
-    )
+    capabilities = TABLE[name]
     start_s: ClassVar[float] = 180.0
     hello_s: ClassVar[float] = 20.0
 

@@ -228,7 +228,7 @@ async def run_set_up(job: Job, script: str, *, before=None, keep=None, tree=None
         began = time.monotonic()
         ended = await programs.run(
             job,
-            [owner.address.shell, *UNTIL_A_FAILURE, of_setup(script, workspace.environment.driver)],
+            [owner.address.shell, *UNTIL_A_FAILURE, of_setup(script, job.driver.capabilities)],
             cwd="/workspace",
             env={"HANDRAIL_PHASE": "setup"},
             timeout_s=settings.HANDRAIL_SETUP_SECONDS,
@@ -309,7 +309,7 @@ async def _bring_up_or_explain(job, first) -> str:
         run = await bring_up(job, first=first)
         return from_checkpoint.why_booted(job.workspace, run)
     except DriverError as error:
-        if job.driver.capabilities.isolation != "none":
+        if not job.driver.capabilities.own_folder:
             raise
         return f"Commands cannot run here: {error}"
 

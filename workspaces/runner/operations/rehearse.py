@@ -17,7 +17,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import with_repository
 from workspaces.drivers.sandbox import UID
 from workspaces.envelope.envelope import MEDIUM
-from workspaces.models import FOLDER, ReasonCode, Rehearsal, RehearsalStatus, State
+from workspaces.models import ReasonCode, Rehearsal, RehearsalStatus, State
 from workspaces.needs_approval import is_hook_file
 from workspaces.provisioning import capacity
 from workspaces.runner import programs, snapshots
@@ -86,7 +86,7 @@ async def _rehearse(job) -> dict:
     """Return the columns of the Rehearsal; trees as hex."""
     scratch = paths.rehearsal_of(job.workspace.pk, job.operation.pk)
     base = await _copy(job, scratch)
-    is_held = job.workspace.environment.driver != rehearsals.CONTAINER
+    is_held = job.driver.capabilities.envelopes
     masks = None if is_held else Masks(scratch / "tree", scratch / "masked")
     if masks:
         await job.thread(masks.lay)
@@ -180,7 +180,7 @@ def _program(job, owner, rules: RehearsalRules, *, is_held: bool):
 
 def _envelope(job, seconds: int) -> dict:
     envelope = replace(MEDIUM, seconds=seconds)
-    if job.workspace.environment.driver != FOLDER:
+    if not job.workspace.environment.capabilities.own_folder:
         return envelope.to_json()
     # The box of a folder shows the caches of the person's own home.
     envelope = replace(envelope, write=tuple(each for each in envelope.write if each != "caches"))

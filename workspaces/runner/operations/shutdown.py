@@ -10,7 +10,7 @@ from dashboard.models import Team
 from workspaces import endings, extensions, lifecycle, paths
 from workspaces.drivers.base import BackendLost, DriverError
 from workspaces.manifests import body
-from workspaces.models import FOLDER, EndCode, Phase, Run, State, StateCode, Workspace
+from workspaces.models import EndCode, Phase, Run, State, StateCode, Workspace
 from workspaces.runner import folder_manifest, programs, removing, secret_scan, waiting
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.measure import ports
@@ -256,7 +256,7 @@ class Trash(Kind):
         if workspace.trashed_at:
             return {"ok": True, "already": True}
         await job.mark_started()
-        if workspace.environment.driver == FOLDER:
+        if workspace.environment.capabilities.own_folder:
             await job.thread(folder_manifest.take_away, workspace)
         if workspace.state == State.READY:
             async with waiting.for_backend(job):

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from workspaces.models import FOLDER, State, StateCode, Workspace
+from workspaces.models import State, StateCode, Workspace
 
 GONE = "Its folder {} is not there: it was moved, deleted or unmounted. Put it back to continue; nothing was changed."
 OTHER = "Another file system is mounted at {} now, or its own is not. Mount it again to continue; nothing was changed."
@@ -16,7 +16,7 @@ async def away(daemon) -> dict:
 
 def _away(runner, devices: dict) -> dict:
     """`devices`: {workspace id: the file system that its folder was on when it was seen last}."""
-    rows = Workspace.objects.kept().filter(runner=runner, state=State.READY, environment__driver=FOLDER)
+    rows = Workspace.objects.kept().connected_folders().filter(runner=runner, state=State.READY)
     found = {}
     for workspace in rows.select_related("team", "head"):
         if words := _why_away(workspace, devices):

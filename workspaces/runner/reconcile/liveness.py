@@ -62,7 +62,9 @@ async def _check(daemon, driver, run, owner, lost: str, held_up: dict):
         await daemon.thread(note, run.workspace, f"{lost} {GOES_ON}", StateCode.BACKEND_LOST)
     elif words := held_up.get(str(run.pk)):
         await daemon.thread(note, run.workspace, words, StateCode.HELD_UP)
-    elif run.workspace.environment.driver != folders.FOLDER and run.workspace.reason_code in StateCode.out_of_reach():
+    elif (
+        not run.workspace.environment.capabilities.own_folder and run.workspace.reason_code in StateCode.out_of_reach()
+    ):
         await daemon.thread(note, run.workspace, "")
     await daemon.network.tend(run, owner)
 
@@ -78,11 +80,11 @@ def ended_by_backend(run, driver) -> tuple | None:
     """Return (code, message) if the Run died while the driver's backend did not answer, else None."""
     # Another host may have marked it while this one was away (other_hosts), which says nothing of the backend.
     is_noted_here = run.workspace.reason.endswith((UNREACHABLE, GOES_ON))
-    if not driver.backend or run.workspace.reason_code not in LOST or not is_noted_here:
+    if not driver.capabilities.backend or run.workspace.reason_code not in LOST or not is_noted_here:
         return None
     noted = Event.objects.filter(workspace_id=run.workspace_id, verb="workspace.unreachable").order_by("-seq").first()
     at = f" at {clock.in_utc(noted.at)}" if noted is not None else ""
-    return EndCode.BACKEND_LOST, f"The {driver.backend} was stopped{at} and ended its {driver.unit}s."
+    return EndCode.BACKEND_LOST, f"The {driver.capabilities.backend} was stopped{at} and ended its {driver.unit}s."
 
 
 def request_close(workspace, what: str, why: tuple | None = None):

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from dashboard.models import Team
 from workspaces import endings, lifecycle, operations
-from workspaces.models import FOLDER, Operation, Phase, State
+from workspaces.models import Operation, Phase, State
 from workspaces.runner import snapshots
 from workspaces.runner.reconcile import liveness
 from workspaces.runner.refusals import Again
@@ -24,7 +24,11 @@ async def resume_first(job):
     Problem when the workspace cannot be resumed, DriverError.
     """
     workspace, operation = await job.refresh(), job.operation
-    if workspace.environment.driver == FOLDER or operation.phase == Phase.STARTED or operation.progress.get(RESUMED):
+    if (
+        workspace.environment.capabilities.own_folder
+        or operation.phase == Phase.STARTED
+        or operation.progress.get(RESUMED)
+    ):
         return
     if workspace.state == State.READY:
         owner = await job.owner()

@@ -8,9 +8,10 @@ from pathlib import PurePosixPath
 from dashboard.models import Team
 from dashboard.problems import Problem, invalid
 from workspaces import secrets
+from workspaces.drivers import capabilities
 from workspaces.egress.names import BadName, read_rules
 from workspaces.git_files import patterns as ignore_patterns
-from workspaces.models import FOLDER, AgentsTogether, Environment, Lfs, Submodules
+from workspaces.models import AgentsTogether, Environment, Lfs, Submodules
 from workspaces.provisioning import agent_programs, eligibility, images, isolation, model_access
 from workspaces.provisioning.git.addresses import check_git, check_word
 from workspaces.services.environments.limits import check_limits
@@ -205,17 +206,18 @@ def _check_together(fields: dict, base: Environment | None, team: Team):
     if named := sorted(secret & of("variables", {}).keys()):
         words = f"{named[0]} is a secret of this environment; it can't be a plain variable too."
         raise invalid(words, field="variables" if "variables" in fields else "secrets")
-    driver = of("driver", "sandbox")
+    driver = of("driver", capabilities.DEFAULT)
     with _naming("driver"):
-        if FOLDER in (driver, base and base.driver) and (base is None or driver != base.driver):
+        is_own = any(capabilities.of(name).own_folder for name in (driver, base.driver if base else ""))
+        if is_own and (base is None or driver != base.driver):
             raise invalid("Only `manage.py connect` creates the environment of a folder, which keeps its driver.")
-    if fields.get("image") and driver != "docker":
+    if fields.get("image") and not capabilities.of(driver).takes_image:
         raise invalid("Only containers have an image.", field="image")
-    if driver == FOLDER and fields.get("ephemeral"):
+    if capabilities.of(driver).own_folder and fields.get("ephemeral"):
         words = "The files of a connected folder stay where they are, so it can't be ephemeral."
         raise invalid(words, field="ephemeral")
     with _naming("minimum_isolation" if fields.get("minimum_isolation") else "driver"):
-        isolation.check(driver, fields.get("minimum_isolation") or isolation.ISOLATION.get(driver, "none"))
+        isolation.check(driver, fields.get("minimum_isolation") or capabilities.of(driver).isolation)
 
 
 def _check_image(fields: dict, image: str, build: dict):

@@ -6,8 +6,8 @@ from django.utils.translation import gettext as _
 from dashboard.models import Actor, Event
 from dashboard.problems import conflict, invalid
 from workspaces import operations, runner_client
-from workspaces.models import FOLDER, Environment, HomeLayer, Operation, State, Workspace
-from workspaces.provisioning import isolation
+from workspaces.drivers import capabilities
+from workspaces.models import Environment, HomeLayer, Operation, State, Workspace
 from workspaces.provisioning.install_places import PLACES
 from workspaces.services.environments.versions import newest_of, save
 
@@ -19,9 +19,9 @@ NEW, CHANGED, SAME, GONE = "new", "changed", "same", "gone"
 def why_not(workspace: Workspace) -> str:
     """Return why nothing of its home can be kept, as a sentence; "" if it can."""
     driver = workspace.environment.driver
-    if driver == FOLDER:
+    if capabilities.of(driver).own_folder:
         return _("A connected folder has no home of its own: its programs run as their user, in that user's home.")
-    if isolation.is_guest(driver):
+    if capabilities.of(driver).files_need_run:
         return _(
             "The home of a microVM is on a disk of its own, which is not read from outside. What new workspaces need "
             "belongs in the setup script, whose layer keeps it."
@@ -33,12 +33,12 @@ def why_not(workspace: Workspace) -> str:
 
 def root_words(driver: str) -> str:
     """Say what programs can install outside of the home with this driver."""
-    if driver == "sandbox":
+    if capabilities.of(driver).host_system:
         return _(
             "The system's folders are those of this host and read-only in a sandbox, so apt-get and a system-wide pip "
             "or npm install nothing there: nothing differs. What is missing has to be installed on the host."
         )
-    if driver == "docker":
+    if capabilities.of(driver).takes_image:
         return _(
             "The container's root is read-only while agents work, so it does not differ from the set-up layer. What "
             "apt-get has to install belongs in the setup script, whose layer keeps it."

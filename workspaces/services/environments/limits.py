@@ -6,7 +6,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.problems import invalid
-from workspaces.models import FOLDER, Environment, Runner
+from workspaces.drivers import capabilities
+from workspaces.models import Environment, Runner
 from workspaces.provisioning import limits
 
 MIB = 1024**2
@@ -17,7 +18,6 @@ LIMITS = {
     "pids": ("pids", gettext_lazy("Processes and threads"), 16, 4_000_000),
     "disk_bytes": ("disk", gettext_lazy("Disk"), 16 * MIB, 1024**5),
 }
-FROZEN_ABOVE = {"sandbox", "docker"}  # drivers whose files are measured, and whose programs are frozen above the limit
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ def amount(name: str, value: float) -> str:
 
 def defaults_in_words(name: str) -> str:
     """Return what a workspace gets whose environment does not name this limit."""
-    usual, guest = (limits.defaults(driver)[name] for driver in ("sandbox", "microvm"))
+    guests = capabilities.named(own_kernel=True)
+    usual, guest = (limits.defaults(driver)[name] for driver in (capabilities.DEFAULT, guests[0]))
     values = {"usual": amount(name, usual) if usual else gettext("no limit"), "guest": amount(name, guest)}
     if usual == guest:
         return gettext("Empty: %(usual)s.") % values
@@ -79,11 +80,11 @@ def defaults_in_words(name: str) -> str:
 
 def _enforcement(driver: str, name: str, value: float | None, runners: list[Runner]) -> tuple[bool, str]:
     """Return (whether each host enforces it, a sentence on how it does or why it does not)."""
-    if driver == FOLDER:
+    if capabilities.of(driver).own_folder:
         return False, gettext("Not enforced: programs of a connected folder run as its user, without a sandbox.")
     if value is None:
         return False, gettext("No limit: the server's setting turns it off.")
-    if name == "disk_bytes" and driver in FROZEN_ABOVE:
+    if name == "disk_bytes" and capabilities.of(driver).measured_disk:
         return True, gettext("Measured every ten seconds; programs are frozen above it.")
     able = [runner for runner in runners if runner.capabilities.get(driver, {}).get("available")]
     if not able:
@@ -94,8 +95,8 @@ def _enforcement(driver: str, name: str, value: float | None, runners: list[Runn
 
 
 def _why_not(driver: str, hosts: str) -> str:
-    if driver == "docker":
-        return gettext("Not enforced on %(hosts)s: its Docker engine can't.") % {"hosts": hosts}
+    if backend := capabilities.of(driver).backend:
+        return gettext("Not enforced on %(hosts)s: its %(backend)s can't.") % {"hosts": hosts, "backend": backend}
     return gettext(
         "Not enforced on %(hosts)s: Handrail can't write control groups there. Run it as a systemd service with "
         "Delegate=yes, or as root."

@@ -7,7 +7,8 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict
 from workspaces import lifecycle, operations
-from workspaces.models import FOLDER, Environment, Operation, State, Workspace
+from workspaces.drivers import capabilities
+from workspaces.models import Environment, Operation, State, Workspace
 from workspaces.provisioning import caps, eligibility, isolation
 from workspaces.services.environments.fields import check_name, checked
 
@@ -137,7 +138,7 @@ def to_move_to(workspace: Workspace) -> list[Environment]:
     """Return the newest versions of other environments that the files of a workspace can be put under, in place."""
     others = newest([workspace.team_id]).to_make_from().exclude(name=workspace.environment.name)
     driver = workspace.environment.driver
-    return [] if driver == FOLDER else list(others.filter(driver=driver).order_by("name"))
+    return [] if capabilities.of(driver).own_folder else list(others.filter(driver=driver).order_by("name"))
 
 
 def move(workspace: Workspace, name: str, *, caller: Caller) -> Operation:

@@ -18,7 +18,7 @@ from workspaces import code_hosts
 from workspaces.diff import FileDiff
 from workspaces.diff import compare as compare_texts
 from workspaces.lifecycle import record
-from workspaces.models import FOLDER, Lesson, LessonState, NoteVersion, Workspace
+from workspaces.models import Lesson, LessonState, NoteVersion, Workspace
 from workspaces.services import git_remotes
 from workspaces.services.notes import texts
 
@@ -36,7 +36,7 @@ def repository_of(workspace) -> str:
     HOST/OWNER/NAME, or the path of a repository of this machine. A connected folder has that of its remote `origin`.
     """
     address = workspace.remote
-    if workspace.environment.driver == FOLDER:
+    if workspace.environment.capabilities.own_folder:
         remotes = workspace.remotes
         address = remotes.get("origin") or (next(iter(remotes.values())) if len(remotes) == 1 else "")
     if named := git_remotes.repository_of(address):

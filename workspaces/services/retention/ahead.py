@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db.models import F, TextChoices
 
 from dashboard import clock
-from workspaces.models import FOLDER, State, Workspace
+from workspaces.models import State, Workspace
 from workspaces.services.retention.holds import Held
 from workspaces.services.retention.layers import layer_named
 from workspaces.services.retention.rules import Rules
@@ -54,7 +54,7 @@ class _Teams:
 def going(caller) -> list[Going]:
     """Return what goes of the workspaces that the caller may see and nothing holds, the next one first."""
     teams = _Teams(clock.now())
-    rows = Workspace.objects.visible_to(caller).exclude(environment__driver=FOLDER)
+    rows = Workspace.objects.visible_to(caller).not_connected_folders()
     rows = rows.select_related("team", "environment")
     found = [*_to_trash(rows, teams), *_to_archive(rows, teams, caller.team_ids), *_to_delete(rows, teams)]
     return sorted((each for each in found if not teams.holds(each.workspace)), key=lambda each: each.at)

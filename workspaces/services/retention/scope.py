@@ -69,7 +69,7 @@ class Scope:
         """Return the workspaces that are not up, not in the trash, have nothing to do, and are no connected folders."""
         down = Workspace.objects.kept().filter(team=self.team, state__in=DOWN, purged_at=None)
         busy = Operation.objects.open().filter(workspace=OuterRef("pk"))
-        return down.filter(~Exists(busy)).exclude(environment__driver="folder").select_related("environment", "team")
+        return down.filter(~Exists(busy)).not_connected_folders().select_related("environment", "team")
 
     @cached_property
     def snapshots(self) -> list[SnapshotRow]:

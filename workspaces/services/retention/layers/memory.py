@@ -4,7 +4,6 @@ from contextlib import suppress
 
 from dashboard.problems import Problem
 from workspaces import lifecycle
-from workspaces.drivers.base import get_driver_class
 from workspaces.models import State, Workspace
 from workspaces.services.retention.actor import SWEEPER
 from workspaces.services.retention.layers.base import Layer, Terms
@@ -20,7 +19,7 @@ class Memory(Layer):
     def due(self, scope):
         for workspace in scope.down().filter(state=State.PAUSED).exclude(last_active_at=None):
             cutoff = scope.terms(self, workspace.environment.name).cutoff(scope.at)
-            keeps = get_driver_class(workspace.environment.driver).capabilities.memory
+            keeps = workspace.environment.capabilities.memory
             if keeps and cutoff is not None and workspace.last_active_at < cutoff:
                 yield scope.item_of(workspace, f"memory of {workspace.key}", workspace.last_active_at)
 

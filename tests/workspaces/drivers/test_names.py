@@ -1,0 +1,84 @@
+"""A driver is known by name to its own code and to tables of words; all else asks for its capabilities."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import CHECKOUT
+from workspaces.drivers.base import BUILT_IN, get_driver_class
+from workspaces.drivers.capabilities import DEFAULT, TABLE, UNKNOWN, named, of
+
+APPS = ("dashboard", "workspaces", "approvals")
+# Words that mean something else as well: a kind of file, a program of the policy. They count beside the word "driver".
+COMMON = {"folder", "docker"}
+# Who names a driver, and why. It only gets shorter.
+EXCEPTIONS = {
+    "workspaces/pages/forms.py": "words: what each driver is, in the form of an environment",
+    "workspaces/pages/header.py": "words of isolation levels, of which one has the name of a driver",
+    "workspaces/provisioning/isolation.py": "words of isolation levels, as above",
+    "workspaces/provisioning/presets.py": "which drivers a preset prefers, in which order",
+}
+
+
+def _names_a_driver(node: ast.AST, parent: ast.AST) -> bool:
+    """Return whether a string stands for a driver there."""
+    if node.value not in TABLE:
+        return False
+    if node.value not in COMMON:
+        return True
+    if isinstance(parent, ast.keyword):
+        return "driver" in (parent.arg or "")
+    if isinstance(parent, ast.Tuple | ast.List | ast.Set | ast.Dict):
+        return any(
+            isinstance(each, ast.Constant) and each.value in TABLE.keys() - {node.value} for each in ast.walk(parent)
+        )
+    return isinstance(parent, ast.Compare | ast.BoolOp | ast.Assign | ast.IfExp) and "driver" in ast.unparse(parent)
+
+
+def _named_in(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text())
+    return [
+        f"{path.relative_to(CHECKOUT)}:{node.lineno} {node.value}"
+        for parent in ast.walk(tree)
+        for node in ast.iter_child_nodes(parent)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _names_a_driver(node, parent)
+    ]
+
+
+def test_no_module_outside_of_the_drivers_names_one():
+    found, excused = [], set()
+    for path in (path for app in APPS for path in sorted((CHECKOUT / app).rglob("*.py"))):
+        where = path.relative_to(CHECKOUT).as_posix()
+        if where.startswith("workspaces/drivers/") or "/migrations/" in where:
+            continue
+        if names := _named_in(path):
+            excused.add(where)
+            found += [] if where in EXCEPTIONS else names
+    assert found == []
+    assert set(EXCEPTIONS) - excused == set()  # what no longer names one leaves the list
+
+
+def test_no_page_compares_with_the_name_of_a_driver():
+    compared = re.compile(rf"""driver *[!=]= *["'](?:{"|".join(TABLE)})["']""")
+    pages = [*(CHECKOUT / "templates").rglob("*.html"), *(CHECKOUT / "static" / "js").rglob("*.js")]
+    assert [str(page) for page in pages if compared.search(page.read_text())] == []
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_driver_has_the_capabilities_of_the_table(name):
+    assert get_driver_class(name).capabilities is of(name)
+    assert get_driver_class(name).name == name
+
+
+def test_each_driver_is_in_both_tables():
+    assert set(BUILT_IN) == set(TABLE)
+    assert DEFAULT in TABLE
+
+
+def test_drivers_are_found_by_what_they_can():
+    assert named(own_folder=True) == ["folder"]
+    assert named(files_need_run=True, memory=True) == ["microvm"]
+    assert named(own_folder=False) == [name for name in TABLE if name != "folder"]
+    assert of("none of ours") is UNKNOWN
