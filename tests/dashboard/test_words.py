@@ -126,3 +126,12 @@ def test_the_old_words_of_the_interface_do_not_come_back():
     ]
     texts = {path.relative_to(CHECKOUT): path.read_text() for path in [*pages, *modules]}
     assert [(str(path), words) for path, text in texts.items() for words in OLD_WORDS if words in text] == []
+
+
+def test_the_operations_page_lists_exactly_the_helper_processes_of_web():
+    page = (CHECKOUT / "docs" / "operations.md").read_text()
+    sources = [path.read_text() for app in ("approvals", "workspaces") for path in (CHECKOUT / app).rglob("*.py")]
+    users = [text for text in sources if "from dashboard.workers.pool import" in text and "Worker," in text]
+    started = {module for text in users for module in re.findall(r'(?:Worker|__init__)\("([\w.]+)"', text)}
+    assert set(re.findall(r"^- \*\*.+?\*\* \(`python -m ([\w.]+)", page, re.MULTILINE)) == started
+    assert f"{['no', 'one', 'two', 'three', 'four'][len(started)]} kinds of short-lived helper processes" in page
