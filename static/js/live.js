@@ -1,5 +1,5 @@
 // The feed: a socket says only "there is more, up to N"; whoever shows something asks for it again.
-// Dispatches `live` {upto} on <body>, so hx-trigger="live from:body" and refresh.js both hear it.
+// Dispatches `live` {upto} on <body>, for hx-trigger="live from:body" and whoever else shows something.
 
 import { fill, gettext } from "./texts.js";
 
@@ -7,6 +7,7 @@ const ASK = 20_000; // the socket is a hint: the page asks by itself as well
 const POLL = 5_000; // without a socket
 const MAX_PAUSE = 15_000;
 const SIGNED_OUT = 4401;
+const APART = 250; // between two `live`: a busy desk has more events in a second than a page can show
 
 const body = document.body;
 const line = document.getElementById("live-line");
@@ -16,6 +17,8 @@ let pause = 500;
 let failures = 0;
 let asking = false;
 let lastHeard = new Date();
+let lastTold = 0;
+let telling = 0;
 
 function heard(upto) {
   failures = 0;
@@ -24,7 +27,18 @@ function heard(upto) {
   if (!Number.isFinite(upto) || upto === cursor) return;
   cursor = upto;
   body.dataset.cursor = String(upto);
-  body.dispatchEvent(new CustomEvent("live", { detail: { upto } }));
+  tell();
+}
+
+function tell() {
+  clearTimeout(telling);
+  const early = lastTold + APART - Date.now();
+  if (early > 0) {
+    telling = setTimeout(tell, early);
+    return;
+  }
+  lastTold = Date.now();
+  body.dispatchEvent(new CustomEvent("live", { detail: { upto: cursor } }));
 }
 
 function missed() {

@@ -1,16 +1,20 @@
-// On `live`, the page reads itself again and takes over what changed, by id:
-//   [data-live]       the element is morphed (idiomorph): focus, selection, scroll positions, typed text, open details
-//                     and dialogs stay; an open second step (card.js) stays unless data-version changed
-//   [data-live-list]  rows (children with ids) are morphed in place; new ones are added at the end, or wait behind
-//                     "2 new" when they would push others down; rows that went stay, faded, until then
+// On `live`, htmx asks for the page again (base.html, #refresh) and swaps in what changed, by id, with its idiomorph
+// extension. Here is what those cannot know:
+//   [data-live]           focus, selection, scroll positions, typed text, open details and dialogs stay; an open second
+//                         step (card.js) stays unless data-version changed
+//   [data-live-list]      rows (children with ids) keep their places; new ones are added at the end, or wait behind
+//                         "2 new" when they would push others down; rows that went stay, faded, until then
+//   [data-waiting-count]  takes over the number only
 // Each morphed element dispatches `changed`, which bubbles.
 
 import { fill, gettext } from "./texts.js";
 
-const WATCHED = "[data-live][id], [data-live-list][id]";
+const WATCHED = "[data-live][id], [data-live-list][id], [data-waiting-count][id]";
+const place = document.getElementById("refresh");
 const seen = new Map(); // id: what the server last sent, without what differs each time
-let busy = false;
-let again = false;
+let focused = ""; // the id of what has the focus in the element that is morphed next
+let step = null; // its open second step, which stays,
+let main = null; // and the first step that is hidden meanwhile
 
 function essence(element) {
   const copy = element.cloneNode(true);
@@ -72,64 +76,50 @@ function isViewers(name, element) {
   return name === "data-resting" || name === "data-exact" || name === "data-ends";
 }
 
-function morph(old, fresh) {
-  const copy = document.importNode(fresh, true);
-  keepOpen(old, copy);
-  keepRead(old, copy);
-  const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+// Note what the morph must leave, and put into the server's version what the viewer opened.
+function prepare(old, fresh) {
+  keepOpen(old, fresh);
+  keepRead(old, fresh);
+  focused = old.contains(document.activeElement) ? document.activeElement.id : "";
   // The second step of a decision stays open, unless what is decided has changed.
-  const step = old.dataset.version === copy.dataset.version ? old.querySelector("[data-open-step]") : null;
-  const hidden = step?.closest("[data-steps]").querySelector("[data-step-main]");
-  window.Idiomorph.morph(old, copy, {
-    callbacks: {
-      beforeAttributeUpdated: (name, element) => !(isViewers(name, element) || (name === "hidden" && element === hidden)),
-      beforeNodeRemoved: (node) => node !== step,
-    },
-  });
-  const element = document.getElementById(fresh.id);
-  window.htmx?.process(element);
-  if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
-  element.dispatchEvent(new CustomEvent("changed", { bubbles: true }));
+  step = old.dataset.version === fresh.dataset.version ? old.querySelector("[data-open-step]") : null;
+  main = step?.closest("[data-steps]").querySelector("[data-step-main]") ?? null;
 }
 
-function replace(old, fresh) {
+Object.assign(window.Idiomorph.defaults.callbacks, {
+  beforeAttributeUpdated: (name, element) => !(isViewers(name, element) || (name === "hidden" && element === main)),
+  beforeNodeRemoved: (node) => node !== step,
+});
+
+function differs(fresh) {
   const now = essence(fresh);
-  if (seen.get(fresh.id) === now) return;
+  if (seen.get(fresh.id) === now) return false;
   seen.set(fresh.id, now);
-  morph(old, fresh);
+  return true;
 }
 
+// Return whether there is anything to morph; `fresh` becomes what the list is to be.
 function merge(list, fresh) {
   const rows = [...list.children].filter((row) => row.id);
-  const known = new Set(rows.map((row) => row.id));
-  const arriving = [...fresh.children].filter((row) => row.id);
-  const news = arriving.filter((row) => !known.has(row.id));
-  const atEnd = arriving.slice(arriving.length - news.length).every((row) => !known.has(row.id));
+  const arriving = new Map([...fresh.children].filter((row) => row.id).map((row) => [row.id, row]));
   // Nothing to push down: the whole list, with its words for "nothing here".
-  if (!rows.length || !arriving.length) return whole(list, fresh);
-  for (const row of rows) {
-    const now = arriving.find((candidate) => candidate.id === row.id);
-    row.toggleAttribute("data-gone", !now);
-    if (now) replace(row, now);
-  }
-  if (!news.length) return offer(list, fresh, 0);
-  if (!atEnd) return offer(list, fresh, news.length);
-  for (const row of news) {
-    seen.set(row.id, essence(row));
-    const element = document.importNode(row, true);
-    list.append(element);
-    window.htmx?.process(element);
-    element.dispatchEvent(new CustomEvent("changed", { bubbles: true }));
-  }
+  if (!rows.length || !arriving.size) return whole(list, fresh);
+  const known = new Set(rows.map((row) => row.id));
+  const news = [...arriving.values()].filter((row) => !known.has(row.id));
+  const atEnd = [...arriving.keys()].slice(arriving.size - news.length).every((id) => !known.has(id));
+  offer(list, fresh.cloneNode(true), atEnd ? 0 : news.length);
+  for (const row of rows) row.toggleAttribute("data-gone", !arriving.has(row.id));
+  const changed = [...arriving.values()].filter((row) => (known.has(row.id) || atEnd) && differs(row));
+  const next = new Map(changed.map((row) => [row.id, row]));
+  const stay = [...list.children].map((child) => next.get(child.id) ?? child.cloneNode(true));
+  fresh.replaceChildren(...stay, ...(atEnd ? news : []));
+  return changed.length > 0 || (atEnd && news.length > 0);
 }
 
 function whole(list, fresh) {
-  const now = essence(fresh);
-  if (seen.get(list.id) === now) return;
-  seen.set(list.id, now);
   for (const row of fresh.children) if (row.id) seen.set(row.id, essence(row));
   document.getElementById(`${list.id}-new`)?.remove();
-  morph(list, fresh);
+  return differs(fresh);
 }
 
 function offer(list, fresh, count) {
@@ -143,45 +133,51 @@ function offer(list, fresh, count) {
     list.before(button);
   }
   button.textContent = fill(gettext("%(count)s new"), { count });
-  button.onclick = () => whole(list, fresh);
+  button.onclick = () => {
+    whole(list, fresh);
+    prepare(list, fresh);
+    window.htmx.swap(list, fresh.outerHTML, { swapStyle: "morph" }, { contextElement: list });
+  };
 }
 
-function count(page) {
-  const fresh = page.querySelector("[data-waiting-count]");
-  if (!fresh) return;
-  for (const element of document.querySelectorAll("[data-waiting-count]")) element.textContent = fresh.textContent;
-}
+place?.addEventListener("htmx:configRequest", ({ detail }) => {
+  detail.path = location.pathname + location.search;
+  delete detail.headers["HX-Request"]; // the whole page is wanted
+  detail.headers["X-Handrail-Refresh"] = document.hidden ? "hidden" : "1";
+  const watched = [...document.querySelectorAll(WATCHED)];
+  place.setAttribute("hx-select-oob", watched.map(({ id }) => `#${id}:morph`).join(","));
+});
 
-async function refresh() {
-  if (busy) {
-    again = true;
-    return;
+// A page that now leads elsewhere is not this page; live.js says so when the server cannot be reached.
+place?.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (new URL(detail.xhr.responseURL).pathname !== location.pathname) detail.shouldSwap = false;
+});
+
+// The place itself shows nothing.
+place?.addEventListener("htmx:afterSwap", (event) => event.stopPropagation());
+
+document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
+  const { target, fragment } = detail;
+  if (!target.matches(WATCHED)) return;
+  const fresh = fragment.firstElementChild;
+  if (target.matches("[data-waiting-count]")) {
+    target.textContent = fresh.textContent;
+    detail.shouldSwap = false;
+  } else if (target.querySelector('[aria-invalid="true"]')) {
+    // What was typed and refused stays as it is, with its error, until it is sent again.
+    detail.shouldSwap = false;
+  } else {
+    detail.shouldSwap = target.matches("[data-live-list]") ? merge(target, fresh) : differs(fresh);
+    if (detail.shouldSwap) prepare(target, fresh);
   }
-  busy = true;
-  try {
-    const response = await fetch(location.href, { headers: { "X-Handrail-Refresh": document.hidden ? "hidden" : "1" }, redirect: "error" });
-    if (!response.ok) return;
-    const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    count(page);
-    for (const element of document.querySelectorAll(WATCHED)) {
-      const fresh = page.getElementById(element.id);
-      // What was typed and refused stays as it is, with its error, until it is sent again.
-      if (!fresh || element.querySelector('[aria-invalid="true"]')) continue;
-      if (element.matches("[data-live-list]")) merge(element, fresh);
-      else replace(element, fresh);
-    }
-  } catch {
-    // live.js says so when the server cannot be reached, and `live` comes again
-  } finally {
-    busy = false;
-    if (again) {
-      again = false;
-      setTimeout(refresh, 250);
-    }
-  }
-}
+});
+
+document.addEventListener("htmx:oobAfterSwap", ({ detail }) => {
+  if (!detail.shouldSwap || !detail.target.matches(WATCHED)) return;
+  if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  detail.target.dispatchEvent(new CustomEvent("changed", { bubbles: true }));
+});
 
 // A page that a refused POST shows again: the form's address answers no GET (dashboard/pages.py, show_at).
 if (document.body.dataset.address) history.replaceState(history.state, "", document.body.dataset.address);
 remember(document);
-document.body.addEventListener("live", refresh);
