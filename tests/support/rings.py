@@ -3,9 +3,12 @@
 Most of it follows from what a test uses; lists below name what only a clock tells. Paths are below `tests/`.
 """
 
+import functools
 import gc
+import inspect
 import os
 import random
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -184,14 +187,37 @@ def _not_chosen(items, share: int) -> list:
     return [item for item in long if random.Random(f"{os.environ[SEED]} {item.nodeid}").randrange(share)]
 
 
+def _fixtures(item):
+    definitions = getattr(item, "_fixtureinfo", None) and item._fixtureinfo.name2fixturedefs
+    return {last.func for name, (*_, last) in (definitions or {}).items() if name != "prepared_home"}  # starts nothing
+
+
+@functools.cache
+def _marks_of_fixture(function) -> frozenset[str]:
+    names = getattr(inspect.unwrap(function), "__code__", None) and inspect.unwrap(function).__code__.co_names
+    return _marks_of([function.__globals__.get(name) for name in names or ()])
+
+
+@functools.cache
+def _marks_of_module(name: str) -> frozenset[str]:
+    return _marks_of(vars(sys.modules[name]).values(), but=name)
+
+
+def _marks_of(values, but: str = "") -> frozenset[str]:
+    """Return the marks of what these belong to, also by way of another module of the tests."""
+    modules = {getattr(value, "__module__", None) or "" for value in values} - {but}
+    marks = {MODULES[module] for module in modules & MODULES.keys()}
+    shared = {name for name in modules - MODULES.keys() if name.startswith("tests.") and "conftest" not in name}
+    return frozenset(marks).union(*(_marks_of_module(name) for name in shared if name in sys.modules))
+
+
 def _marks(item, seen: set) -> set[str]:
     name = f"{item.path.relative_to(TESTS)}::{item.name}"
     test = name.partition("[")[0]
     marks = {FIXTURES[fixture] for fixture in getattr(item, "fixturenames", ()) if fixture in FIXTURES}
     if item.get_closest_marker("django_db") or "db" in getattr(item, "fixturenames", ()):
         marks.add("database")
-    used = {getattr(value, "__module__", None) for value in vars(item.module).values()}
-    marks |= {mark for module, mark in MODULES.items() if module in used}
+    marks |= _marks_of_module(item.module.__name__).union(*map(_marks_of_fixture, _fixtures(item)))
     params = getattr(item, "callspec", None) and item.callspec.params.values()
     marks |= {DRIVERS[value] for value in params or () if isinstance(value, str) and value in DRIVERS}
     marks |= {mark for folder, mark in FOLDERS.items() if name.startswith(f"{folder}/")}
