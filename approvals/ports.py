@@ -1,5 +1,7 @@
 """What workspaces asks this app: `workspaces.extensions.Ports`."""
 
+# ruff: noqa: F401 (each name is a port)
+
 from approvals.agent_runs import scheduled as agent_jobs
 from approvals.agent_runs.requests import work_began_at
 from approvals.agent_runs.turns import program_variables
@@ -16,26 +18,6 @@ from approvals.transitions import agents_running as agents_at_work
 from approvals.transitions import name_of as name_of_action
 from approvals.workspace_actions import ask as ask_a_person
 from approvals.workspace_actions import runs_unasked
-
-__all__ = [
-    "agent_jobs",
-    "agents_at_work",
-    "ask_a_person",
-    "drafts_on",
-    "name_of_action",
-    "open_questions",
-    "place_comments",
-    "program_variables",
-    "read_home",
-    "runs_unasked",
-    "said_in",
-    "snapshots_compared",
-    "tell_person",
-    "told_of_work",
-    "unsent_of",
-    "used_by_agents",
-    "work_began_at",
-]
 
 
 def read_home(workspace, tree) -> None:

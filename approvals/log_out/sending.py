@@ -52,8 +52,9 @@ class LogEvents(Sender):
         if not (events and target.active):
             raise NotNeeded
         wanted = [event for event in events if not target.only_alerts or alerts.is_alert(event)]
-        send = WAYS[target.kind](target, wanted, now) if wanted else _nothing
-        return Message(partial(_taken, send), (events[-1].seq, wanted))
+        if not wanted or target.kind == TargetKind.ADMINS:  # who are told when the cursor moves
+            return Message(lambda: None, (events[-1].seq, wanted))
+        return Message(partial(_taken, WAYS[target.kind](target, wanted, now)), (events[-1].seq, wanted))
 
     def sent(self, target: LogTarget, about: tuple[int, list[Event]], now: datetime) -> int:
         upto, wanted = about
@@ -63,10 +64,6 @@ class LogEvents(Sender):
         if target.kind == TargetKind.ADMINS:
             _tell_admins(target, wanted)
         return len(wanted)
-
-
-def _nothing():
-    """Send nothing: no event is of interest, or it is told with the cursor's move."""
 
 
 def _taken(send: Callable):
@@ -165,10 +162,6 @@ def _mend_last_line(path) -> int:
     return json.loads(lines[-2])["seq"] if len(lines) > 1 else 0
 
 
-def _to_admins(target: LogTarget, events: list[Event], now: datetime) -> Callable:
-    return _nothing
-
-
 def _tell_admins(target: LogTarget, events: list[Event]):
     """Notify the admins of the team on their devices and channels."""
     admins = Membership.objects.filter(team=target.team, role=Role.ADMIN, user__is_active=True).select_related("user")
@@ -181,5 +174,4 @@ WAYS = {
     TargetKind.WEBHOOK: _to_webhook,
     TargetKind.SYSLOG: _to_syslog,
     TargetKind.FOLDER: _to_folder,
-    TargetKind.ADMINS: _to_admins,
 }
