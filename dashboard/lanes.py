@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Min
 from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
 from dashboard import clock
+from dashboard.wakes import wake_feeds
 
 UPKEEP = settings.Q_CLUSTER["name"]  # also what becomes of a schedule that names no lane
 PUSH, WEBHOOKS, LOGS, TIMELY = settings.Q_CLUSTER["ALT_CLUSTERS"]
@@ -64,8 +66,10 @@ LANES = {name: _lane(name) for name in (PUSH, TIMELY, WEBHOOKS, LOGS, UPKEEP)}
 
 
 def put(task: str, **options):
-    """Queue a task of the table in its lane."""
-    return async_task(task, cluster=LANE_OF[task], **options)
+    """Queue a task of the table in its lane, and wake the queue of this host."""
+    name = async_task(task, cluster=LANE_OF[task], **options)
+    transaction.on_commit(wake_feeds)
+    return name
 
 
 @contextmanager

@@ -4,10 +4,11 @@ Nothing depends on its delivery: every waiter also checks by itself from time to
 """
 
 import asyncio
+import fcntl
 import os
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -33,16 +34,10 @@ def wake(address: Path) -> bool:
 
 def listen(address: Path, heard: Callable[[], None]) -> Callable[[], None]:
     """Call `heard` in the running loop once for each burst of wake-ups. Return a function that stops listening."""
-    loop = asyncio.get_running_loop()
-    address.unlink(missing_ok=True)
-    receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    receiver.setblocking(False)
-    receiver.bind(str(address))
+    loop, receiver = asyncio.get_running_loop(), _receiver(address)
 
     def read():
-        with suppress(BlockingIOError):
-            while receiver.recv(64):
-                pass
+        empty(receiver)
         heard()
 
     def stop():
@@ -53,7 +48,22 @@ def listen(address: Path, heard: Callable[[], None]) -> Callable[[], None]:
     return stop
 
 
-# The feeds of this host: each event loop with waiters listens at an address of its own.
+def _receiver(address: Path) -> socket.socket:
+    address.unlink(missing_ok=True)
+    receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    receiver.setblocking(False)
+    receiver.bind(str(address))
+    return receiver
+
+
+def empty(receiver: socket.socket):
+    """Take the wake-ups that have arrived."""
+    with suppress(BlockingIOError):
+        while receiver.recv(64):
+            pass
+
+
+# The feeds of this host: each event loop with waiters, and the queue, listen at addresses of their own.
 
 
 def wake_feeds():
@@ -70,7 +80,7 @@ def wake_feeds():
 
 def listen_as_feed(heard: Callable[[], None]) -> Callable[[], None]:
     """Listen for `wake_feeds` as `listen` does, at an address of its own; stopping removes the address."""
-    address = make_private(make_private(settings.HANDRAIL_RUNTIME) / "feeds") / f"{os.getpid()}-{next(_numbers)}"
+    address = _address_of_feed()
     stop = listen(address, heard)
 
     def stop_and_remove():
@@ -78,3 +88,20 @@ def listen_as_feed(heard: Callable[[], None]) -> Callable[[], None]:
         stop()
 
     return stop_and_remove
+
+
+@contextmanager
+def listening_by_signal() -> Iterator[socket.socket]:
+    """Listen for `wake_feeds` in a process without event loop: SIGIO tells it that a wake-up has arrived."""
+    address = _address_of_feed()
+    with _receiver(address) as receiver:
+        fcntl.fcntl(receiver, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(receiver, fcntl.F_SETFL, fcntl.fcntl(receiver, fcntl.F_GETFL) | os.O_ASYNC)
+        try:
+            yield receiver
+        finally:
+            address.unlink(missing_ok=True)
+
+
+def _address_of_feed() -> Path:
+    return make_private(make_private(settings.HANDRAIL_RUNTIME) / "feeds") / f"{os.getpid()}-{next(_numbers)}"

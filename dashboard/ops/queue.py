@@ -1,4 +1,6 @@
-"""The queue: one process that polls for due tasks of all lanes and runs each in a forked child.
+"""The queue: one process that looks for due tasks of all lanes and runs each in a forked child.
+
+It looks after each event of this host, which wakes it, when something becomes due, and every POLL_INTERVAL seconds.
 
 django-q2 stores the tasks, their schedule and their results, and runs a task as usual. The process stands in for one
 cluster of it for each lane: those are five processes each, four of which idle. Both may serve a lane at the same time.
@@ -7,6 +9,7 @@ cluster of it for each lane: those are five processes each, four of which idle. 
 import logging
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,10 +19,11 @@ from threading import Lock
 from types import SimpleNamespace
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connections
+from django.db import DatabaseError, InterfaceError, connection, connections
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django_q.brokers import get_broker
-from django_q.models import OrmQ
+from django_q.models import OrmQ, Schedule
 from django_q.monitor import monitor
 from django_q.scheduler import scheduler
 from django_q.signing import BadSignature, SignedPackage
@@ -29,16 +33,22 @@ from approvals.models import AapRequest, LogTarget
 from approvals.notify.watch import Watch
 from dashboard import clock, lanes
 from dashboard.lanes import LANES, Lane
+from dashboard.one_statement import exist
 from dashboard.ops.forked import Child
+from dashboard.wakes import empty, listening_by_signal
 from workspaces.services import schedules
 
 logger = logging.getLogger("handrail.queue")
-POLL_INTERVAL = 1.0  # seconds
+# A database file serves one host, whose events wake the queue; a server may have other hosts, whose events do not.
+HEARS_ALL = connection.vendor == "sqlite"
+POLL_INTERVAL = 5.0 if HEARS_ALL else 1.0  # seconds between two looks without a wake-up
+SOON_INTERVAL = 1.0  # seconds between two looks while something is due before the next poll
+WAKE_INTERVAL = 0.2  # seconds from one look to the next after a wake-up, so that many events are one
 HEARTBEAT_INTERVAL = 5.0  # seconds
-SCHEDULE_INTERVAL = 30.0  # seconds
-SCHEDULED_RUNS_INTERVAL = 2.0  # seconds between two looks at schedules and their open runs
+NOTIFY = "approvals.tasks.notify"
 KILL_GRACE = 30.0  # seconds beyond a task's own timeout, which it enforces itself as long as Python runs in it
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM}
+SIGNALS = STOP_SIGNALS | {signal.SIGCHLD, signal.SIGIO}
 
 
 @dataclass
@@ -57,26 +67,35 @@ class Queue:
         self.lanes = [LANES[name] for name in (settings.HANDRAIL_LANES if served is None else served)]
         self.stopping = False
         self._running: list[Running] = []
-        self._beaten = self._scheduled = self._schedules_looked = float("-inf")
-        self._watches = {  # what becomes due without anybody who queues it
-            "approvals.tasks.notify": Watch().is_due,
-            "approvals.tasks.tell_admins": lambda: LogTarget.objects.due(clock.now()).to_people().exists(),
-            "approvals.tasks.run_schedules": self._is_schedule_due,
-            "approvals.tasks.send_webhooks": lambda: AapRequest.objects.due(clock.now()).exists(),
-            "approvals.tasks.send_log": lambda: LogTarget.objects.due(clock.now()).to_systems().exists(),
+        self._beaten = float("-inf")
+        self._is_soon, self._has_heard = False, True
+        self._notices = Watch()
+        # What becomes due without anybody who queues it: querysets that have a row then, given the time.
+        self._watches = {
+            NOTIFY: self._notices.questions,
+            "approvals.tasks.tell_admins": lambda now: [LogTarget.objects.due(now).to_people()],
+            "approvals.tasks.run_schedules": schedules.due,
+            "approvals.tasks.send_webhooks": lambda now: [AapRequest.objects.due(now)],
+            "approvals.tasks.send_log": lambda now: [LogTarget.objects.due(now).to_systems()],
         }
 
     def run(self):
-        # `_pause` fetches both with sigtimedwait, so nothing is interrupted.
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS | {signal.SIGCHLD})
-        while not self.stopping or self._running:
-            self._beat()
-            self._reap()
-            if self.stopping or not self._look():
-                self._pause()
+        # `_pause` fetches them with sigtimedwait, so nothing is interrupted.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        with listening_by_signal() as wakes:
+            while not self.stopping or self._running:
+                self._beat()
+                self._reap()
+                if self.stopping or not self._look():
+                    self._pause(SOON_INTERVAL if self._is_soon else POLL_INTERVAL)
+                    empty(wakes)
 
-    def _pause(self):
-        found = signal.sigtimedwait(STOP_SIGNALS | {signal.SIGCHLD}, POLL_INTERVAL)
+    def _pause(self, seconds: float):
+        """Wait until a task has ended, a wake-up, a signal to stop, or the time is over."""
+        found = signal.sigtimedwait(SIGNALS, seconds)
+        self._has_heard = not HEARS_ALL or bool(found and found.si_signo == signal.SIGIO)
+        if found and found.si_signo == signal.SIGIO:
+            found = signal.sigtimedwait(SIGNALS - {signal.SIGIO}, WAKE_INTERVAL)
         if found and found.si_signo in STOP_SIGNALS:
             self.stopping = True
 
@@ -92,21 +111,37 @@ class Queue:
 
     def _look(self) -> bool:
         """Start what waits and queue what is due; return whether there was anything. Database errors are logged."""
+        self._is_soon = False
         try:
-            self._run_scheduler()
-            due = OrmQ.objects.filter(lock__lt=timezone.now()).order_by()
-            waiting = set(due.values_list("key", flat=True).distinct())
-            started = [lane for lane in self._free() if lane.name in waiting and self._start_next(lane)]
-            return bool(self.queue_due(waiting)) or bool(started)
+            self._is_soon = any(exist(*self._soon(clock.now() + timedelta(seconds=POLL_INTERVAL))))
+            return self._is_soon and self._look_closely()
         except (DatabaseError, InterfaceError) as error:
             logger.error("the queue cannot be read: %s", error)
             connections.close_all()
             return False
 
+    def _soon(self, moment) -> list[QuerySet]:
+        """Return what has a row if something may have to be done at this moment."""
+        deliveries, *told = self._watches[NOTIFY](moment)
+        watched = [rows for task, due in self._watches.items() if task != NOTIFY for rows in due(moment)]
+        news = told if self._has_heard or self._notices.is_late else []
+        return [*watched, deliveries, *news, *self._queued(moment), schedules.open_runs()]
+
+    def _queued(self, moment) -> tuple[QuerySet, QuerySet]:
+        """Return the tasks, and the entries of the schedule, that are due in the lanes that this process serves."""
+        names = [lane.name for lane in self.lanes]
+        planned = Schedule.objects.filter(Q(cluster__in=names) | Q(cluster=None), next_run__lt=moment)
+        return OrmQ.objects.filter(key__in=names, lock__lt=moment), planned.exclude(repeats=0)
+
+    def _look_closely(self) -> bool:
+        queued, planned = self._queued(timezone.now())
+        if planned.exists():
+            self._run_scheduler()
+        waiting = set(queued.order_by().values_list("key", flat=True).distinct())
+        started = [lane for lane in self._free() if lane.name in waiting and self._start_next(lane)]
+        return bool(self.queue_due(waiting)) or bool(started)
+
     def _run_scheduler(self):
-        if time.monotonic() - self._scheduled < SCHEDULE_INTERVAL:
-            return
-        self._scheduled = time.monotonic()
         for lane in self.lanes:
             with lanes.serving(lane):
                 scheduler(get_broker(lane.name))
@@ -128,20 +163,17 @@ class Queue:
     def queue_due(self, waiting: Container[str] = ()) -> list[str]:
         """Queue what is due and return it; not into a lane where something waits, so that none piles up."""
         full = {lane.name for lane in self.lanes} - {lane.name for lane in self._free()}
-        queued = []
-        for task, is_due in self._watches.items():
-            lane = lanes.LANE_OF[task]
-            if lane not in waiting and lane not in full and is_due():
+        queued, now = [], clock.now()
+        open_lanes = {task: lane for task in self._watches if (lane := lanes.LANE_OF[task]) not in {*waiting, *full}}
+        asked = [(task, rows) for task in open_lanes for rows in self._watches[task](now)]
+        answers = defaultdict(list)
+        for (task, _), found in zip(asked, exist(*(rows for _, rows in asked)), strict=True):
+            answers[task].append(found)
+        for task, found in answers.items():
+            if self._notices.is_due(found) if task == NOTIFY else any(found):
                 lanes.put(task, save=False)
                 queued.append(task)
         return queued
-
-    def _is_schedule_due(self) -> bool:
-        """Return whether a schedule is due or a run of one open; asks the database at most every few seconds."""
-        if time.monotonic() - self._schedules_looked < SCHEDULED_RUNS_INTERVAL:
-            return False
-        self._schedules_looked = time.monotonic()
-        return schedules.is_due(clock.now())
 
     def _start_next(self, lane: Lane) -> bool:
         task = self.claim(lane)

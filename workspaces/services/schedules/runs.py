@@ -8,7 +8,7 @@ import hashlib
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from dashboard import clock
 from dashboard.access import Caller
@@ -38,12 +38,12 @@ WITH_ALL = ("schedule__team", "schedule__owner", "schedule__workspace__environme
 WITH_ALL += ("workspace__environment", "workspace__team", "command__operation", "command__workspace", "preparing")
 
 
-def is_due(now: datetime) -> bool:
-    """Return whether `step` has anything to do: a time has come, or an open run can be brought further."""
+def due(now: datetime) -> tuple[QuerySet, QuerySet]:
+    """Return what `step` has to do: schedules whose time has come, and open runs that can be brought further."""
     over = Q(command=None) | Q(command__operation__phase__in=[Phase.SETTLED, Phase.UNCERTAIN])
     begun = Q(started_at=None, command__started_at__isnull=False)
     asks = Q(budget_until__lte=now, budget_asked_at=None)
-    return Schedule.objects.due(now).exists() or open_runs().filter(over | begun | asks).exists()
+    return Schedule.objects.due(now), open_runs().filter(over | begun | asks)
 
 
 def open_runs():
