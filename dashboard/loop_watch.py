@@ -26,8 +26,6 @@ LATE_S = 1.0  # a step that holds the loop longer than this is counted and logge
 HELD_S = 10.0
 ARMED_EVERY_S = 0.5  # each step need not ask the kernel to start that time anew
 STDERR = 2
-# A thread that keeps the interpreter lock makes the loop late too: so long after a step one more wake-up is measured.
-PROBE_S = 0.25
 WINDOW_S = 60.0  # what is shown is the worst of this time
 TOLD_EVERY_S = 5.0  # while the loop makes steps; the supervisor and the runner's own rounds see to some
 STALE_S = 30.0  # a file older than this is of a process that has ended, or is told anew by its successor
@@ -70,25 +68,19 @@ class LoopWatch:
     def _wait(self, timeout: float | None = None) -> list:
         """Wait as the selector does; what runs until the next call is a step."""
         self._end_step()
+        began = time.monotonic()
+        found = ()
         try:
-            if timeout is None or timeout > PROBE_S:
-                if found := self._measured(PROBE_S):
-                    return found
-                timeout = None if timeout is None else max(timeout - PROBE_S, 0)
-            return self._measured(timeout)
+            found = self._select(timeout)
+            return found
         finally:
+            if not found and timeout is not None:  # late if a thread keeps the interpreter lock
+                self._note(time.monotonic() - began - max(timeout, 0))
             self._began = time.monotonic()
             signal.setitimer(signal.ITIMER_REAL, self.late_s)
             if self._began - self._armed_at > ARMED_EVERY_S:
                 self._armed_at = self._began
                 signal.setitimer(signal.ITIMER_VIRTUAL, HELD_S)
-
-    def _measured(self, timeout: float | None) -> list:
-        began = time.monotonic()
-        found = self._select(timeout)
-        if not found and timeout is not None:
-            self._note(time.monotonic() - began - timeout)
-        return found
 
     def _end_step(self):
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -37,7 +37,7 @@ def sweep():
     if time.monotonic() - _checked_at < INTERVAL:
         return
     _checked_at = time.monotonic()
-    for workspace in connected_here():
+    for workspace in connected_here().select_related("created_by_agent"):
         check(workspace, by=WATCH)
 
 

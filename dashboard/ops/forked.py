@@ -16,6 +16,7 @@ from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+_M_ARENA_MAX = -8  # of malloc.h
 _RESET = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGALRM)
 
 
@@ -79,6 +80,8 @@ def _become(name: str, main, parent: int, output: int | None, keep: set[int], gr
     try:
         gc.freeze()  # collecting the parent's garbage would close descriptors whose numbers are in use here
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # glibc would give each thread a heap of its own; Python lets one thread allocate at a time.
+        getattr(_libc, "mallopt", lambda *_: None)(_M_ARENA_MAX, 1)
         if os.getppid() != parent:
             os._exit(1)  # the parent died before prctl took effect
         if group:

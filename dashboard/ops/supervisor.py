@@ -34,7 +34,7 @@ STABLE_AFTER = 60.0  # seconds; a part that ran longer than this is restarted af
 START_GRACE = 60.0  # seconds in addition to the timeout of the first heartbeat: a busy machine imports slowly
 STOP_TIMEOUT = 8.0  # seconds between SIGTERM and SIGKILL
 POLL_INTERVAL = 0.2  # seconds between polls while a part starts or ends
-CHECK_INTERVAL = 5.0  # seconds between two checks of a running part and of its heartbeat
+CHECK_INTERVAL = 10.0  # seconds between two checks of a running part; all are checked at one time
 MAX_FILES = 65_536  # descriptors of each part
 MAX_LINE_BYTES = 16 * 1024  # a longer log line is printed in pieces
 
@@ -179,8 +179,7 @@ class Supervisor:
                 left = timeout - part.silence()
                 if left <= 0:
                     return f"sent no heartbeat for {timeout:g} s and is killed"
-                pause = min(left, CHECK_INTERVAL)
-                await asyncio.wait([ended, stopped], timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([ended, stopped], timeout=left, return_when=asyncio.FIRST_COMPLETED)
             return "stops"
         finally:
             for task in (checking, ended, stopped):
@@ -195,7 +194,7 @@ class Supervisor:
             except Exception as error:  # no heartbeat; `_watch` kills the part if none follows
                 say(f"{part.name} could not be checked: {error!r}")
                 interval = CHECK_INTERVAL
-            await asyncio.sleep(interval)
+            await asyncio.sleep(interval - time.monotonic() % interval)
 
     async def _end(self, part: Part):
         """Send SIGTERM to the leader, unless it hangs, then SIGKILL to what is left of its group."""

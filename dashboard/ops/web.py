@@ -125,6 +125,9 @@ class Request(WebRequest):
 
 
 class Factory(HTTPFactory):
+    def _updateLogDateTime(self):
+        """Do not keep the time of twisted's access log, which nobody reads, up to date every second."""
+
     def buildProtocol(self, addr):
         protocol = super().buildProtocol(addr)
         protocol.requestFactory = Request
@@ -158,6 +161,31 @@ class Body:
 
 
 class WebServer(Server):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self._checking = {"application_checker", "timeout_checker"}  # which `run` begins
+
+    # daphne's checkers come every second or two; these end when there is no connection, and begin with the next one.
+
+    def protocol_connected(self, protocol):
+        super().protocol_connected(protocol)
+        for seconds, checker in ((1, self.application_checker), (2, self.timeout_checker)):
+            if checker.__name__ not in self._checking:
+                self._checking.add(checker.__name__)
+                reactor.callLater(seconds, checker)
+
+    def application_checker(self):
+        self._while_connected(super().application_checker)
+
+    def timeout_checker(self):
+        self._while_connected(super().timeout_checker)
+
+    def _while_connected(self, checker):
+        if self.connections:
+            checker()  # calls itself later
+        else:
+            self._checking.discard(checker.__name__)
+
     @property
     def http_factory(self) -> Factory:
         return self._factory

@@ -32,9 +32,9 @@ def run(step, *, late_s=0.2):
         watch = LoopWatch("runner", late_s=late_s)
         watch.start(asyncio.get_running_loop())
         try:
-            await asyncio.sleep(2 * loop_watch.PROBE_S)
+            await asyncio.sleep(0.5)
             step(watch)
-            await asyncio.sleep(2 * loop_watch.PROBE_S)
+            await asyncio.sleep(0.5)
             watch._tell()
             return watch.told(), loop_watch.of_this_host()
         finally:

@@ -24,9 +24,8 @@ def host(settings):
 
 @pytest.fixture
 def all_sweeps(host, monkeypatch):
-    monkeypatch.setattr(extensions, "sweeps", [])
     monkeypatch.setattr(extensions, "kinds", {})
-    for name in ("program_variables", "home_readers", "system_files"):
+    for name in ("sweeps", "system_files"):
         monkeypatch.setattr(extensions, name, [])
     runner_part.register()
     return sweeps_of(host)

@@ -212,7 +212,7 @@ class Driver:
         raise NotImplementedError
 
     def mark_of_host(self) -> str:
-        """Return a cheap fingerprint that changes when `probe` would return another result."""
+        """Return a fingerprint that changes when `probe` would return another result; in a second at most."""
         return ""
 
     async def held_up(self) -> Mapping[str, str]:

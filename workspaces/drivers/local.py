@@ -101,10 +101,10 @@ class LocalDriver(Driver):
         return await asyncio.to_thread(self._start, spec)
 
     async def records(self) -> Sequence[RunRecord]:
-        return await asyncio.to_thread(self._records)
+        return await asyncio.to_thread(self._records) if self._has_folders() else []
 
     async def alive(self, record: RunRecord) -> bool:
-        return await asyncio.to_thread(self._alive, record)
+        return self._alive(record)  # one lock is asked, which never waits
 
     async def end_reason(self, record: RunRecord) -> EndReason:
         if record.boot_id != boot_id():
@@ -259,6 +259,14 @@ class LocalDriver(Driver):
     def _init_pid(self, record: RunRecord) -> int:
         """Return the init's pid on this host; by default the launcher's, which execs the init."""
         return record.pid
+
+    def _has_folders(self) -> bool:
+        """Return whether any Run has a folder here."""
+        try:
+            with os.scandir(self.home / "runs") as entries:
+                return next(entries, None) is not None
+        except FileNotFoundError:
+            return False
 
     def _records(self) -> list[RunRecord]:
         runs = self.home / "runs"

@@ -8,7 +8,7 @@ from django.db import models
 from dashboard import clock
 from dashboard.row_locks import LockingQuerySet
 
-RUNNER_TIMEOUT = timedelta(seconds=30)  # runners write a heartbeat every two seconds
+RUNNER_TIMEOUT = timedelta(seconds=30)  # runners write a heartbeat at least every ten seconds
 
 
 class RunnerQuerySet(LockingQuerySet):

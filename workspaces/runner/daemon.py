@@ -8,7 +8,9 @@ folders; its memory can be lost.
 import asyncio
 import logging
 import os
+import time
 from collections import defaultdict
+from functools import partial
 
 from aiohttp import web
 from django.conf import settings
@@ -34,18 +36,20 @@ from workspaces.runner.measure import disk_quota
 from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
 from workspaces.runner.reconcile import liveness, orphans
-from workspaces.runner.sweeps import run_due, sweeps_of
+from workspaces.runner.reconcile.up_here import UpHere
+from workspaces.runner.sweeps import Sweep, run_due, sweeps_of
 from workspaces.services.retention.layers import setup_layers
 from workspaces.shim import pool
 
 logger = logging.getLogger("handrail.runner")
-# Seconds between two polls for due operations without a wake. A database file serves one host, whose commits wake the
-# runner; a server may have other hosts, whose commits do not.
-POLL_INTERVAL = 2.0 if connection.vendor == "sqlite" else 0.5
-# Pause in seconds between two rounds of each loop.
+# A database file serves one host, whose commits wake the runner; a server may have other hosts, whose commits do not.
+HEARS_ALL = connection.vendor == "sqlite"
+# Seconds between two polls for due operations without a wake. Where all are heard and none is open, the sweeps do it.
+POLL_INTERVAL = 2.0 if HEARS_ALL else 0.5
+# Seconds between two rounds of each loop.
 PAUSES = {
-    "beat": 2.0,
-    "lead": 2.0,
+    "beat": 5.0,
+    "lead": min(5.0, settings.HANDRAIL_LEASE_SECONDS / 3),
     "watch": 2.0,
     "sweep": 5.0,
     "claim": 0.0,
@@ -55,6 +59,7 @@ PAUSES = {
     "images": 3600.0,
     "receipts": 24 * 3600.0,
 }
+IDLE_BEAT_S = 10.0  # between two heartbeats in the database while no operation needs its lease extended
 KEEP_RECEIPTS_DAYS = 365  # a database restored from an older backup than this may rerun settled operations
 BACKGROUND = ("claim", "measure", "orphans", "host", "images", "receipts")  # started after crash recovery
 
@@ -83,11 +88,14 @@ class Daemon:
         self._jobs: dict = {}  # operation id: task
         self._warming: dict = {}  # driver: task
         self.vitals = Vitals(self)
+        self.up = UpHere(self)
         self.devices: dict = {}  # workspace id: the file system of a connected folder
         self._cancel_events: dict = {}  # operation id: the job's cancel event
         self._cancelled: set = set()  # operations whose program was cancelled
         self._woken = asyncio.Event()
-        self._watched = asyncio.Event()  # set once the Runs that an earlier runner started have been checked
+        self._beaten = float("-inf")
+        self._has_open = True  # operations that are due or in flight, anywhere
+        self.watched = asyncio.Event()  # set once the Runs that an earlier runner started have been checked
         self._ready = False  # no heartbeat in the database before the drivers are probed and those Runs checked
 
     # Start and stop
@@ -108,7 +116,7 @@ class Daemon:
         try:
             await self.probes.save()
             await self.thread(pool.prepare)  # so that the first command need not wait for the fork server
-            await self._watched.wait()
+            await self.watched.wait()
             await self._recover_in_flight()
             self._ready = True
             await self.thread(self._keep_lead)
@@ -119,6 +127,7 @@ class Daemon:
             tasks = [*background, *self._jobs.values(), *self._warming.values()]
             for task in tasks:
                 task.cancel()
+            self.up.forget()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.network.shut()
             await serving.cleanup()
@@ -130,7 +139,12 @@ class Daemon:
 
     def _wake(self):
         self.network.forget_blocks()
+        self.up.forget()
         self._woken.set()
+
+    def in_loop(self, function):
+        """Call the function in the event loop, from a thread."""
+        self._loop.call_soon_threadsafe(function)
 
     def _lock_home(self) -> int:
         try:
@@ -194,9 +208,7 @@ class Daemon:
 
     async def drivers_here(self) -> list:
         """Return the drivers that may run something on this host: the available ones and any already used."""
-        row = await self.thread(Runner.objects.get, pk=self.row.pk)
-        names = {name for name, probe in row.capabilities.items() if probe.get("available")}
-        return [self.driver(name) for name in sorted(names | set(self._drivers))]
+        return [self.driver(name) for name in sorted(self.probes.available | set(self._drivers))]
 
     async def owner_of(self, driver, run_id) -> RunRecord | None:
         return next((owner for owner in await driver.records() if owner.run_id == str(run_id)), None)
@@ -236,14 +248,15 @@ class Daemon:
             except Exception:
                 logger.exception("the runner's %s loop failed", name)
                 await asyncio.sleep(1)
-            await asyncio.sleep(pause)
+            # Loops with one pause run in one wake-up of the process.
+            await asyncio.sleep(pause - self._loop.time() % pause if 0 < pause < 60 else pause)
 
     async def _claim(self):
         self._woken.clear()
         for claimed in await self.thread(self._claim_due):
             self._start_job(claimed, recovering=False)
         try:
-            async with asyncio.timeout(POLL_INTERVAL):  # wait_for may lose a cancellation
+            async with asyncio.timeout(POLL_INTERVAL if self._has_open or not HEARS_ALL else None):
                 await self._woken.wait()
         except TimeoutError:
             pass
@@ -253,6 +266,7 @@ class Daemon:
         self.lead.hold()
         # It runs often, so it queries only for the phases that occur.
         phases = set(Operation.objects.open().values_list("phase", flat=True).distinct())
+        self._has_open = bool(phases)
         if phases - {Phase.DUE}:
             self._cancel_requested()
         if Phase.CLAIMED in phases:
@@ -281,12 +295,14 @@ class Daemon:
     def _start_job(self, operation: Operation, *, recovering: bool):
         task = asyncio.create_task(self._work(operation, recovering))
         self._jobs[operation.pk] = task
+        self.up.forget()
         task.add_done_callback(lambda _: self._job_ended(operation.pk))
 
     def _job_ended(self, operation_id):
         self._jobs.pop(operation_id, None)
         self._cancel_events.pop(operation_id, None)
         self._cancelled.discard(operation_id)
+        self.up.forget()
         self._woken.set()
 
     async def _work(self, operation: Operation, recovering: bool):
@@ -330,18 +346,22 @@ class Daemon:
 
     def _keep_lead(self):
         self.lead.hold()
-        Runner.objects.filter(pk=self.row.pk).update(heartbeat_at=clock.now(), pid=os.getpid())
         if self._jobs:
             operations.extend(self.row)
+        elif time.monotonic() - self._beaten < IDLE_BEAT_S - 1:
+            return
+        self._beaten = time.monotonic()
+        Runner.objects.filter(pk=self.row.pk).update(heartbeat_at=clock.now(), pid=os.getpid())
 
     async def _watch(self):
         try:
             await liveness.watch(self)
         finally:
-            self._watched.set()
+            self.watched.set()
 
     async def _sweep(self):
-        await self.thread(run_due, sweeps_of(self.row))
+        polls = Sweep(partial(self.in_loop, self._woken.set), Operation.objects.open)
+        await self.thread(run_due, [*sweeps_of(self.row), polls])
 
     async def _measure(self):
         await self.vitals.round()

@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import time
 
 from workspaces.drivers.base import BUILT_IN
 from workspaces.models import Runner
 
 PROBE_INTERVAL_S = 60.0
-MARKS_INTERVAL_S = 2.0  # between two checks of the drivers' host marks, a change of which triggers a probe
 
 
 class DriverProbes:
@@ -16,8 +14,9 @@ class DriverProbes:
 
     def __init__(self, daemon):
         self._daemon = daemon
-        self._marks: list[str] = []
+        self._marks: list[str] | None = None  # as the last probe found the host
         self.isolation: dict[str, str] = {}  # by driver
+        self.available: set[str] = set()  # drivers
         self.due = asyncio.Event()  # set when a call of a driver failed in a way that a probe would tell
 
     async def save(self):
@@ -39,16 +38,19 @@ class DriverProbes:
         row = Runner.objects.filter(pk=self._daemon.row.pk)
         await self._daemon.thread(row.update, capabilities=found)
         self.isolation = {name: probe["isolation"] for name, probe in found.items()}
+        self.available = {name for name, probe in found.items() if probe["available"]}
 
     async def until_due(self):
-        """Wait for PROBE_INTERVAL_S, or until a driver's mark of the host changes or a probe is due."""
-        until = time.monotonic() + PROBE_INTERVAL_S
-        while time.monotonic() < until and await asyncio.to_thread(self._marks_of_host) == self._marks:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(MARKS_INTERVAL_S):
-                    await self.due.wait()
-                break
+        """Wait for PROBE_INTERVAL_S, or until a probe is due."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PROBE_INTERVAL_S):
+                await self.due.wait()
         self.due.clear()
+
+    def look(self):
+        """Let a probe be due if a driver's mark of the host has changed; called in a thread, every two seconds."""
+        if self._marks is not None and self._marks_of_host() != self._marks:
+            self._daemon.in_loop(self.due.set)
 
     def _marks_of_host(self) -> list[str]:
         return [self._daemon.driver(name).mark_of_host() for name in BUILT_IN]

@@ -70,6 +70,11 @@ class RunRules:
     open_tasks: dict = field(default_factory=dict)  # task of an open connection: its (host, port)
     reaches_handrail: bool = True  # whether its programs may ask Handrail itself
 
+    @property
+    def is_at_work(self) -> bool:
+        """Return whether there is something to save, or an open connection that may be revoked."""
+        return bool(self.tallies or self.open_tasks)
+
     async def check(self, host: str, port: int) -> Block | None:
         """Return None if the host may be reached, else why not; only a block is cached, for BLOCK_CACHE_SECONDS.
 
@@ -88,6 +93,7 @@ class RunRules:
         block, revocable = await self.daemon.thread(self._admit, attempt)
         if not block and revocable:
             self.open_tasks[asyncio.current_task()] = (attempt.host, attempt.port)
+            self.daemon.network.at_work.set()
         return block
 
     def _admit(self, attempt: Attempt) -> tuple[Block | None, bool]:
@@ -122,6 +128,7 @@ class RunRules:
         if key not in self.tallies:
             blank = Attempt(key[0], key[1], key[2], allowed=key[3], block=key[4])
             self.tallies[key] = Tally(blank, datetime.now().astimezone())
+            self.daemon.network.at_work.set()
         known = self.tallies[key]
         known.times += times
         known.attempt.sent += attempt.sent
@@ -166,6 +173,7 @@ class Network:
         self._open: dict[str, _Open] = {}
         self._opening: set[str] = set()
         self._passes: dict[str, Passes] = {}
+        self.at_work = asyncio.Event()  # set while `flush_forever` has something to do
 
     async def open(
         self, owner: RunRecord, workspace: Workspace, phase: str = "agent", *, rules: RunRules | None = None
@@ -204,6 +212,8 @@ class Network:
         here = HostPorts(self.daemon, self._opener, owner) if has_box else None
         box = BoxPorts(self.daemon, self._opener, owner, workspace, reserved=here) if here else None
         self._open[owner.run_id] = _Open(rules, proxy, box, here)
+        if box is not None:
+            self.at_work.set()
         await proxy.serve(*listeners)
         if here is not None:
             await here.set(workspace.host_ports)
@@ -273,6 +283,9 @@ class Network:
 
     async def flush_forever(self):
         while True:
+            if not any(opened.rules.is_at_work or opened.ports for opened in self._open.values()):
+                self.at_work.clear()
+                await self.at_work.wait()
             await asyncio.sleep(FLUSH_INTERVAL)
             for opened in list(self._open.values()):
                 try:

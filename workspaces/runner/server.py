@@ -58,6 +58,7 @@ def application(daemon) -> web.Application:
 
 @web.middleware
 async def errors_as_json(request, handler):
+    request.app["daemon"].up.forget()  # who asks may have changed a row before
     try:
         return await handler(request)
     except web.HTTPRequestEntityTooLarge:

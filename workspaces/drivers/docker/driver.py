@@ -72,7 +72,7 @@ class DockerDriver(LocalDriver):
         return await asyncio.to_thread(self._probe)
 
     def mark_of_host(self) -> str:
-        return self.engine.silence()
+        return self.engine.silence(within=1.0)
 
     async def held_up(self) -> Mapping[str, str]:
         return await asyncio.to_thread(self._held_up)

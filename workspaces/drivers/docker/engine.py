@@ -63,10 +63,10 @@ class Engine:
             except OSError as error:
                 raise EngineLost(LOST.format(self.address, error.strerror or error)) from error
 
-    def silence(self) -> str:
-        """Return why the engine does not answer, "" if it does: by one ping over the socket."""
+    def silence(self, within: float = PING_S) -> str:
+        """Return why the engine does not answer in so many seconds, "" if it does: by one ping over the socket."""
         with socket.socket(socket.AF_UNIX) as trial:
-            trial.settimeout(PING_S)
+            trial.settimeout(within)
             try:
                 trial.connect(self.address.removeprefix("unix://"))
                 trial.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")

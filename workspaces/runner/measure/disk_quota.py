@@ -52,8 +52,9 @@ class Vitals:
     async def round(self):
         """Measure all that are up, freeze those that are too large, and thaw those that are small again."""
         daemon = self.daemon
-        await daemon.thread(self._relieve)
-        runs = await daemon.thread(_up, daemon.row)
+        if not daemon.up.runs and not capacity.is_short_of_room():
+            return
+        runs = await daemon.thread(self._begin_round)
         self._measured = {pk: m for pk, m in self._measured.items() if pk in {run.workspace_id for run in runs}}
         for driver, run, owner in await daemon.with_owners(runs):
             try:
@@ -95,7 +96,7 @@ class Vitals:
         if owner is None:
             return
         size = await self._size(workspace)
-        vitals = {"at": (await self.daemon.thread(clock.now)).isoformat(), "bytes": size}
+        vitals = {"bytes": size}
         vitals["ports"] = await ports.of(driver, owner)
         vitals |= await _used_up(driver, owner, workspace)
         # A sandbox with its own disk enforces the limit itself: writes beyond it fail in the program.
@@ -139,6 +140,10 @@ class Vitals:
             elif not words and not await self.daemon.thread(_is_busy, workspace):
                 await driver.thaw(owner)
 
+    def _begin_round(self) -> list[Run]:
+        self._relieve()
+        return _up(self.daemon.row)
+
     def _relieve(self):
         """Run retention and the store's garbage collection early if the disk is short of space."""
         if not capacity.is_short_of_room() or time.monotonic() - self._relieved < RELIEF_INTERVAL_S:
@@ -181,6 +186,7 @@ def _note(workspace, vitals: dict, words: str):
     was = workspace.vitals
     if {**was, "at": ""} == {**vitals, "at": ""}:
         return
+    vitals["at"] = clock.now().isoformat()
     Workspace.objects.filter(pk=workspace.pk).update(vitals=vitals)
     workspace.vitals = vitals
     if vitals.get("frozen") and not was.get("frozen"):

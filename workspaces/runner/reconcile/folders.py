@@ -3,22 +3,19 @@
 import os
 from pathlib import Path
 
-from workspaces.models import State, StateCode, Workspace
+from workspaces.models import StateCode, Workspace
 
 GONE = "Its folder {} is not there: it was moved, deleted or unmounted. Put it back to continue; nothing was changed."
 OTHER = "Another file system is mounted at {} now, or its own is not. Mount it again to continue; nothing was changed."
 
 
-async def away(daemon) -> dict:
-    """Return {workspace: sentence} of the connected folders of this host that are away, or "" for one that is back."""
-    return await daemon.thread(_away, daemon.row, daemon.devices)
+def away(connected: list[Workspace], devices: dict) -> dict:
+    """Return {workspace: sentence} of those connected folders that are away, or "" for one that is back.
 
-
-def _away(runner, devices: dict) -> dict:
-    """`devices`: {workspace id: the file system that its folder was on when it was seen last}."""
-    rows = Workspace.objects.kept().connected_folders().filter(runner=runner, state=State.READY)
+    `devices`: {workspace id: the file system that its folder was on when it was seen last}.
+    """
     found = {}
-    for workspace in rows.select_related("team", "head"):
+    for workspace in connected:
         if words := _why_away(workspace, devices):
             found[workspace] = words
         elif workspace.reason_code in StateCode.out_of_reach():

@@ -7,13 +7,14 @@ from dashboard import clock
 from dashboard.models import Actor, Event, Team
 from workspaces import lifecycle, operations
 from workspaces.drivers.base import BackendLost, DriverError
-from workspaces.models import EndCode, Operation, Run, State, StateCode, Workspace
+from workspaces.models import EndCode, Operation, State, StateCode, Workspace
 from workspaces.runner.reconcile import folders, services
 
 logger = logging.getLogger("handrail.runner")
 UNREACHABLE = "The workspace can't be reached, so it is not known whether its programs run. Its files are unchanged."
 GOES_ON = "Its programs go on. It is paused, stopped or deleted once that answers."
 SYSTEM = Actor.system("runner")
+LOOK_S, LOOKS = 2.0, 10  # seconds between two looks while nothing runs, and how many of them are one call of a thread
 MAX_RETRY_PAUSE_S = 60  # the longest pause between two attempts to end a dead Run
 LOST = (StateCode.UNREACHABLE, StateCode.BACKEND_LOST)
 
@@ -23,19 +24,34 @@ async def watch(daemon):
 
     Connected folders are looked at as well, with a Run or without.
     """
-    rows = Run.objects.filter(ended_at=None, runner=daemon.row, ready_at__isnull=False)
-    runs = await daemon.thread(lambda: list(rows.select_related("workspace__environment", "workspace__team")))
+    gone = await daemon.thread(_wait_for_work, daemon)
+    runs = daemon.up.runs
     await daemon.network.prune({str(run.pk) for run in runs})
-    gone = await folders.away(daemon)
     for workspace, words in gone.items():
         await daemon.thread(note, workspace, words, StateCode.HELD_UP if words else "")
+        daemon.up.forget()
     looked_at = {}
-    for driver, run, owner in await daemon.with_owners(runs):
+    for driver, run, owner in await daemon.up.owned():
         if driver.name not in looked_at:
             looked_at[driver.name] = await _look_at(driver)
         await _check(daemon, driver, run, owner, *looked_at[driver.name])
-    if runs:
+    if any(run.workspace.environment.services for run in runs):
         await daemon.thread(services.keep_up, daemon.row)
+
+
+def _wait_for_work(daemon) -> dict:
+    """Look at the connected folders and the host's marks; return the folders that are away or back.
+
+    While there is none, and nothing runs that has to be asked, this goes on for a while: a thread that sleeps costs
+    less than one that the loop calls every few seconds.
+    """
+    for _ in range(LOOKS):
+        daemon.up.read()
+        daemon.probes.look()
+        gone = folders.away(daemon.up.folders, daemon.devices)
+        if gone or daemon.up.runs or not daemon.watched.is_set() or not daemon.up.rest(LOOK_S):
+            return gone
+    return {}
 
 
 async def _look_at(driver) -> tuple[str, dict]:
@@ -53,20 +69,25 @@ async def _check(daemon, driver, run, owner, lost: str, held_up: dict):
     try:
         dead = owner is None or not await driver.alive(owner)
     except DriverError as error:  # the driver does not answer: unreachable is not dead
-        await daemon.thread(note, run.workspace, f"{error} {UNREACHABLE}", StateCode.UNREACHABLE)
+        await _note(daemon, run, f"{error} {UNREACHABLE}", StateCode.UNREACHABLE)
         return
     if dead:
         await daemon.thread(_close_dead, run, driver)
         return
     if lost:
-        await daemon.thread(note, run.workspace, f"{lost} {GOES_ON}", StateCode.BACKEND_LOST)
+        await _note(daemon, run, f"{lost} {GOES_ON}", StateCode.BACKEND_LOST)
     elif words := held_up.get(str(run.pk)):
-        await daemon.thread(note, run.workspace, words, StateCode.HELD_UP)
+        await _note(daemon, run, words, StateCode.HELD_UP)
     elif (
         not run.workspace.environment.capabilities.own_folder and run.workspace.reason_code in StateCode.out_of_reach()
     ):
-        await daemon.thread(note, run.workspace, "")
+        await _note(daemon, run, "")
     await daemon.network.tend(run, owner)
+
+
+async def _note(daemon, run, words: str, code: str = ""):
+    await daemon.thread(note, run.workspace, words, code)
+    daemon.up.forget()
 
 
 def _close_dead(run, driver):

@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 from dashboard.models import Actor
+from dashboard.one_statement import exist
 from workspaces import lifecycle, paths
 from workspaces.drivers import cgroups
 from workspaces.drivers.base import DriverError, RunRecord
@@ -40,12 +41,25 @@ async def sweep(daemon):
         for owner in owners:
             if words := await _resolve(daemon, driver, owner):
                 unclear.append(words)
-    await daemon.thread(_rows_without_runs, daemon.row)
-    for words in await _programs_without_operation(daemon):
-        unclear.append(words)
-    await suspended.sweep(daemon)
-    await daemon.thread(_remove_dead_cgroups, daemon.row)
-    await daemon.thread(Runner.objects.filter(pk=daemon.row.pk).exclude(unclear=unclear).update, unclear=unclear)
+    has_suspended = await daemon.thread(_tidy_rows, daemon.row)
+    if daemon.up.runs:
+        unclear += await _programs_without_operation(daemon)
+    if has_suspended:
+        await suspended.sweep(daemon)
+    if unclear != daemon.row.unclear:
+        daemon.row.unclear = unclear
+        await daemon.thread(Runner.objects.filter(pk=daemon.row.pk).update, unclear=unclear)
+
+
+def _tidy_rows(runner) -> bool:
+    """End what is marked up and is not, and remove its control groups; return whether a program may be suspended."""
+    over = _over(runner)
+    never_up, alone, has_groups, programs = exist(_never_up(runner), _alone(runner), over, suspended.started(runner))
+    if never_up or alone:
+        _rows_without_runs(runner)
+    if has_groups:
+        _remove_dead_cgroups(over)
+    return programs
 
 
 async def _resolve(daemon, driver, owner: RunRecord) -> str:
@@ -98,16 +112,25 @@ def _record_stopped(owner: RunRecord, words: str):
         lifecycle.record(workspace, RUNNER, "workspace.orphan_stopped", {"reason": words, "run": owner.run_id})
 
 
+def _busy():
+    return Operation.objects.open().filter(exclusive=True).values("workspace")
+
+
+def _never_up(runner):
+    return Run.objects.filter(runner=runner, ended_at=None, ready_at=None).exclude(workspace__in=_busy())
+
+
+def _alone(runner):
+    """Return the workspaces that are marked up without a Run; a connected folder needs none."""
+    up = Run.objects.filter(ended_at=None).values("workspace")
+    rows = Workspace.objects.kept().not_connected_folders().filter(runner=runner, state=State.READY)
+    return rows.exclude(pk__in=up).exclude(pk__in=_busy())
+
+
 def _rows_without_runs(runner):
     """End Runs that never came up, and workspaces marked up without a Run, unless an operation is working on them."""
-    busy = Operation.objects.open().filter(exclusive=True).values("workspace")
-    never_up = Run.objects.filter(runner=runner, ended_at=None, ready_at=None).exclude(workspace__in=busy)
-    never_up.end(EndCode.NEVER_UP)
-    up = Run.objects.filter(ended_at=None).values("workspace")
-    alone = Workspace.objects.kept().filter(runner=runner, state=State.READY).exclude(pk__in=up)
-    for workspace in alone.exclude(pk__in=busy):
-        if workspace.source.get("path"):
-            continue  # a connected folder needs no Run
+    _never_up(runner).end(EndCode.NEVER_UP)
+    for workspace in _alone(runner):
         last = workspace.runs.order_by("-started_at").values_list("pk", flat=True).first()
         liveness.request_close(workspace, f"{last or workspace.pk}:without a run")
 
@@ -148,11 +171,14 @@ def _stray_programs(runner) -> list[tuple]:
     return stray
 
 
-def _remove_dead_cgroups(runner):
-    """Remove control groups of Runs that are over; a driver that died in between leaves them."""
-    names = {group.name for base in cgroups.hierarchies() for group in _groups(base.base)}
-    over = Run.objects.filter(runner=runner, ended_at__isnull=False)
-    ours = {str(pk) for pk in over.filter(pk__in=[n for n in names if _uuid(n)]).values_list("pk", flat=True)}
+def _over(runner):
+    """Return the Runs that are over and have control groups; a driver that died in between leaves them."""
+    names = {group.name for base in cgroups.hierarchies() for group in _groups(base.base) if _uuid(group.name)}
+    return Run.objects.filter(runner=runner, ended_at__isnull=False, pk__in=names)
+
+
+def _remove_dead_cgroups(over):
+    ours = {str(pk) for pk in over.values_list("pk", flat=True)}
     for base in cgroups.hierarchies():
         cgroups.remove([str(group) for group in _groups(base.base) if group.name in ours])
 

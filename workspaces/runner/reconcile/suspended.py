@@ -57,10 +57,15 @@ def _folders(workspace_id) -> list[Path]:
     return [folder for folder in found if client.status(folder).state == "running"]
 
 
+def started(runner):
+    """Return the operations of programs on this host that have started and are not over."""
+    return Operation.objects.filter(OF_PROGRAMS, phase=Phase.STARTED, runner=runner)
+
+
 async def sweep(daemon) -> None:
     """End suspended programs whose memory is gone or was not used; a crash can leave such programs."""
-    started = Operation.objects.filter(OF_PROGRAMS, phase=Phase.STARTED, runner=daemon.row)
-    for workspace_id in await daemon.thread(lambda: set(started.values_list("workspace", flat=True))):
+    rows = started(daemon.row).values_list("workspace", flat=True)
+    for workspace_id in await daemon.thread(lambda: set(rows)):
         for folder in await daemon.thread(_folders, workspace_id):
             with suppress(DriverError):
                 is_suspended = (await client.request(folder, {"op": "status"}))["suspended"]
