@@ -26,7 +26,7 @@ setup: .venv/.ready ## the environment in .venv
 
 setup-tests: .venv/.ready-tests
 
-check: setup-tests ## the tests that start no product, browser, engine or guest; for each save
+check: setup-tests ## the quick tests that start no product, browser, engine or guest; for each save
 	@$(PYTEST) --ring check $(ARGS)
 
 test: setup-tests ## what a laptop can run, each behaviour at least once; narrow with ARGS="tests/workspaces/store -k sign_in"

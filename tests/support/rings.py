@@ -21,6 +21,7 @@ MARKS = {
     "agents": "runs the real programs of agents",
     "database": "asks the test database",
     "slow": "is not in `make check`",
+    "further": "is a third or later case of a test that asks the database, and not in `make check`",
     "long": "is in `make test-all` only",
 }
 FIXTURES = {
@@ -97,12 +98,43 @@ FIRST_CASE = (
     "workspaces/test_life.py",
     "workspaces/test_rounds.py",
 )
+# What takes more than half a second for each save: whole walks over pages, texts or git's own programs.
 SLOW = (
-    "dashboard/test_fortnight.py",
+    "approvals/agent_definitions/test_letta.py",
+    "approvals/audit/test_event_words.py::test_each_event_has_words",
+    "approvals/model_relay/test_bodies.py::test_what_the_providers_publish_is_listed",
     "approvals/test_command_hook.py",
+    "approvals/test_own_programs.py",
     "approvals/test_races.py",
-    "workspaces/drivers/test_sandbox.py::test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on",
-    "workspaces/drivers/test_sandbox.py::test_processes_of_another_sandbox_do_not_count",
+    "approvals/test_scopes_say_what_they_cover.py",
+    "dashboard/sso/test_links_and_settings.py",
+    "dashboard/test_fortnight.py",
+    "dashboard/test_json_readers.py",
+    "dashboard/test_outage.py",
+    "dashboard/test_patterns.py",
+    "pages/display/test_every_step.py",
+    "pages/languages/",
+    "pages/test_absent_keys.py",
+    "pages/test_alike.py",
+    "pages/test_beside.py",
+    "pages/test_changed_paths.py",
+    "pages/test_changes.py",
+    "pages/test_every_url.py",
+    "pages/test_form_fields.py",
+    "pages/test_query_counts.py",
+    "pages/test_search.py",
+    "pages/test_search_texts.py",
+    "workspaces/code_hosts/test_hosts.py",
+    "workspaces/drivers/test_box.py",
+    "workspaces/drivers/test_contract.py",
+    "workspaces/drivers/test_sandbox.py",
+    "workspaces/shim/test_command.py",
+    "workspaces/shim/test_terminal.py",
+    "workspaces/test_deploy_keys.py",
+    "workspaces/test_merge_step.py",
+    "workspaces/test_pushing.py",
+    "workspaces/test_retention_year.py",
+    "workspaces/test_submodules.py",
     "approvals/policy/test_differential.py",
     "dashboard/frontend/test_build.py",
     "contract/test_shapes.py",
@@ -112,10 +144,12 @@ SLOW = (
     "workspaces/envelope/test_hostile.py",
     "workspaces/store/test_crash.py",
     "workspaces/store/test_full_disk.py",
+    "workspaces/store/test_merge_as_git.py",
     "workspaces/store/test_properties.py",
 )
+CASES_IN_CHECK = 2  # of a test that asks the database
 NOT_IN = {
-    "check": {"product", "browser", "engine", "guest", "claude", "agents", "slow", "long"},
+    "check": {"product", "browser", "engine", "guest", "claude", "agents", "slow", "further", "long"},
     "test": {"long"},
     "all": set(),
 }
@@ -150,9 +184,9 @@ def pytest_sessionfinish(session, exitstatus):
 
 
 def pytest_collection_modifyitems(config, items):
-    seen = set()
+    met = Counter()
     for item in items:
-        for mark in _marks(item, seen):
+        for mark in _marks(item, met):
             item.add_marker(mark)
     outside = NOT_IN[config.getoption("--ring")]
     left_out = [item for item in items if outside & {mark.name for mark in item.iter_markers()}]
@@ -211,7 +245,7 @@ def _marks_of(values, but: str = "") -> frozenset[str]:
     return frozenset(marks).union(*(_marks_of_module(name) for name in shared if name in sys.modules))
 
 
-def _marks(item, seen: set) -> set[str]:
+def _marks(item, met: Counter) -> set[str]:
     name = f"{item.path.relative_to(TESTS)}::{item.name}"
     test = name.partition("[")[0]
     marks = {FIXTURES[fixture] for fixture in getattr(item, "fixturenames", ()) if fixture in FIXTURES}
@@ -224,10 +258,12 @@ def _marks(item, seen: set) -> set[str]:
     marks |= {mark for file, mark in FILES.items() if name.startswith(f"{file}::")}
     if ("guest" in marks and test not in GUESTS_IN_TEST) or name.startswith(LONG):
         marks.add("long")
-    if name.startswith(FIRST_CASE) and test in seen:
+    if name.startswith(FIRST_CASE) and met[test]:
         marks.add("long")
     if name.startswith(SLOW):
         marks.add("slow")
     if "long" not in marks:
-        seen.add(test)
+        met[test] += 1
+    if "database" in marks and met[test] > CASES_IN_CHECK:
+        marks.add("further")
     return marks
