@@ -5,16 +5,13 @@ the question in its reason, the action stays pending, and the same call made aga
 answer.
 """
 
-import json
-import os
 import stat
-from contextlib import suppress
-from datetime import UTC
-from pathlib import Path
+from contextlib import closing, suppress
 
 from django.db import transaction
 from django.db.models import Q
 
+from approvals.agents.transcripts import claude_code, files
 from approvals.calls import Call
 from approvals.decisions import may_approve
 from approvals.evaluation import content
@@ -24,11 +21,11 @@ from dashboard import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
 from workspaces.masking import masked
+from workspaces.store.files import Opened
 
 MAX_TEXT = 4000  # characters of a message
 MAX_MESSAGES = 100  # about one action
 MAX_TRANSCRIPT = 1 << 20  # bytes at the end of a transcript in which the answer is looked for
-TRANSCRIPTS = (".claude", "projects")  # a transcript lies below such folders
 QUESTION, ANSWER = ActionMessage.Kind.QUESTION, ActionMessage.Kind.ANSWER
 
 
@@ -114,39 +111,17 @@ def _in_transcript(call: Call, *, since) -> str:
     """Return the texts of the agent since then in its session's transcript; "" if it cannot be read here."""
     if call.workspace is not None and not call.workspace.environment.capabilities.own_folder:
         return ""  # its transcript is in the workspace
-    texts = []
-    for line in _end_of(Path(call.transcript or "/")).split(b"\n"):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if not isinstance(row, dict) or row.get("type") != "assistant" or row.get("sessionId") != call.session:
-            continue
-        if str(row.get("timestamp", "")) < since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f"):
-            continue
-        blocks = (row.get("message") or {}).get("content")
-        texts += [
-            block["text"]
-            for block in (blocks if isinstance(blocks, list) else ())
-            if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
-        ]
-    return "\n\n".join(texts)
+    return claude_code.said_since(_end_of(call.transcript or ""), call.session, since)
 
 
-def _end_of(path: Path) -> bytes:
+def _end_of(path: str) -> bytes:
     """Return the last lines of a transcript. The agent names the path: only a file that can be one is read."""
-    is_below = any(path.parts[at : at + 2] == TRANSCRIPTS for at in range(len(path.parts)))
-    if path.suffix != ".jsonl" or not is_below or not path.is_absolute():
+    if not files.can_be(path, claude_code.FOLDER):
         return b""
     try:
-        if path.resolve() != path:
-            return b""
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with closing(Opened(files.open_here(path))) as file:
+            if not stat.S_ISREG(file.info.st_mode):
+                return b""
+            return file.pread(MAX_TRANSCRIPT, max(0, file.info.st_size - MAX_TRANSCRIPT))
     except (OSError, ValueError):
         return b""
-    with open(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            return b""
-        file.seek(max(0, found.st_size - MAX_TRANSCRIPT))
-        return file.read(MAX_TRANSCRIPT)

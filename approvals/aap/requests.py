@@ -15,9 +15,9 @@ from approvals.models.aap import AapInstance, AapRequest
 from approvals.submission import MAX_EXPIRY_SECONDS
 from approvals.transitions import withdraw
 from dashboard import clock, json_text, strict_json
+from dashboard.bounded_names import bounded
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
-from dashboard.texts import bounded
 from workspaces.masking import masked
 
 MAX_CALL_ID = 200

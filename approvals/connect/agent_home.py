@@ -11,7 +11,7 @@ from pathlib import Path
 from django.conf import settings
 
 from approvals import policies
-from approvals.agents import Dialect
+from approvals.agents.dialect import Dialect
 from approvals.connect import claude_folder, codex_trust, git_exclude, home_settings, versions
 from approvals.connect.claude_folder import OPERATOR, Connected
 from approvals.connect.claude_settings import hook_command

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from approvals import agents, claude_own_settings, policies
+from approvals import claude_own_settings, policies
+from approvals.agents import dialects
 from approvals.connect import claude_home, claude_rules, claude_settings, folder_line, git_exclude, versions
 from approvals.connect.claude_settings import HOOK_TIMEOUT, LOCAL
 from approvals.connect.folder_git import git
@@ -50,7 +51,7 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
 
     `choose(rules)` returns which of the repository's own rules are imported.
     """
-    notes = [versions.check(agents.find("claude-code"))]
+    notes = [versions.check(dialects.find("claude-code"))]
     real = folders.check(path)
     if folders.find(real):
         raise conflict(f"{real} is connected already; `disconnect {real}` undoes it.")
@@ -230,7 +231,7 @@ def _exclude_file(real) -> Path | None:
 # Test call and undo --------------------------------------------------------------------------------------------------
 
 
-def try_out(line, team, cwd: Path, dialect=agents.DEFAULT) -> str:
+def try_out(line, team, cwd: Path, dialect=dialects.DEFAULT) -> str:
     """Make one harmless call with the commands that the agent will run, and report its outcome; return a note.
 
     `line(role)` is the shell command for "gate" or "report". No action stays open.

@@ -11,7 +11,7 @@ import stat
 import sys
 from pathlib import Path
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.connect import claude_folder, claude_settings, hook_watch, versions
 from approvals.connect.claude_folder import GATE_TIMEOUT, OPERATOR
 from approvals.connect.claude_settings import MANAGED
@@ -37,7 +37,7 @@ def connect(*, team) -> list[str]:
         )
     if CONNECTION.exists():
         raise conflict("This machine is connected already; `disconnect --system` undoes it.")
-    note = versions.check(agents.find("claude-code"))
+    note = versions.check(dialects.find("claude-code"))
     before = claude_settings.read(MANAGED)
     python = _root_python()
     agent = Agent.objects.get_or_create(team=team, name="claude-code")[0]

@@ -3,7 +3,7 @@
 import json
 from functools import partial
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.connect.hook_programs import CODEX_START, PROGRAM, in_run
 from workspaces.drivers import own_programs
 from workspaces.provisioning import agent_programs
@@ -25,7 +25,7 @@ managed_dir = "/etc/{FOLDER}"
 
 def system_files(workspace) -> dict[str, bytes]:
     """Return {path below /etc: content} with Codex's requirements and the program of their hooks."""
-    hooks = agents.DIALECTS["codex"].hooks(partial(_line, workspace))
+    hooks = dialects.DIALECTS["codex"].hooks(partial(_line, workspace))
     requirements = HEAD + "".join(map(_toml, hooks.items()))
     return {REQUIREMENTS: requirements.encode(), HOOK: PROGRAM.read_bytes(), START: CODEX_START.read_bytes()}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from approvals import agents
-from approvals.agents import Dialect
+from approvals.agents import dialects
+from approvals.agents.dialect import Dialect
 from approvals.connect import agent_home, claude_folder, claude_home, claude_rules, claude_settings, ungated_sessions
 from approvals.connect.claude_folder import Connected
 from dashboard.problems import conflict, invalid
@@ -125,4 +125,4 @@ def _told(workspace) -> dict | None:
 
 
 def _dialect_of(told: dict | None) -> Dialect:
-    return agents.find((told or {}).get("agent", "")) or agents.DEFAULT
+    return dialects.find((told or {}).get("agent", "")) or dialects.DEFAULT

@@ -8,7 +8,7 @@ import json
 import shlex
 from functools import partial
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.connect import hook_programs
 from approvals.connect.hook_programs import PROGRAM
 from workspaces.provisioning.agent_programs import ACP_CLIENT
@@ -23,7 +23,7 @@ def system_files(workspace) -> dict[str, bytes]:
     """Return {path below /etc: content} with OpenCode's settings, its plugin, and the client that starts it."""
     if not any(named.startswith("opencode@") for named in workspace.environment.agent_programs):
         return {}
-    plugin = agents.DIALECTS["opencode"].hooks(partial(_line, workspace))
+    plugin = dialects.DIALECTS["opencode"].hooks(partial(_line, workspace))
     own = {f"{FOLDER}/opencode.json": json.dumps(SETTINGS, indent=2) + "\n", PLUGIN: plugin}
     files = {name: content.encode() for name, content in own.items()} | {HOOK: PROGRAM.read_bytes()}
     return files | {f"{CLIENT}/{name}": content for name, content in hook_programs.acp_files().items()}

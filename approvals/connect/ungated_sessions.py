@@ -4,19 +4,16 @@ Such a session started without the gate (with --bare, say, or before the folder 
 a person is told.
 """
 
-import json
 import os
-import re
 from datetime import timedelta
 from pathlib import Path
 
-from django.utils.dateparse import parse_datetime
-
+from approvals.agents.transcripts import claude_code
+from approvals.agents.transcripts.claude_code import NAME
 from approvals.conversations import places, sessions
 from approvals.models import AgentSession
 from dashboard import clock
 
-NAME = "claude-code"
 GRACE = timedelta(seconds=30)  # after its first line; its hook has been heard by then
 TOLD_FOR = timedelta(hours=24)  # how long a session is shown as a problem of the folder
 HEAD = 1 << 18  # bytes of a transcript in which its folder and its beginning are looked for
@@ -46,7 +43,7 @@ def _look(workspace):
         return
     known = AgentSession.objects.filter(team=workspace.team_id, dialect=NAME, native_id__in=files)
     for name in set(files) - set(known.values_list("native_id", flat=True)):
-        cwd, began = _beginning(files[name])
+        cwd, began = claude_code.beginning(_head(files[name]))
         is_here = cwd == folder or cwd.startswith(f"{folder}/")
         if is_here and began and began < clock.now() - GRACE:
             session = sessions.session_of(agent, NAME, name, workspace=workspace, cwd=cwd)
@@ -56,7 +53,7 @@ def _look(workspace):
 
 def _transcripts(folder: str, since: float) -> list[Path]:
     """Return the transcripts written since then in folders whose name begins as this one's does."""
-    root, prefix = Path.home().joinpath(*places.FOLDERS[NAME]), re.sub(r"[^A-Za-z0-9]", "-", folder)
+    root, prefix = Path.home() / claude_code.FOLDER, claude_code.project_of(folder)
     try:
         found = [
             (entry.stat(follow_symlinks=False).st_mtime, Path(entry.path))
@@ -70,19 +67,9 @@ def _transcripts(folder: str, since: float) -> list[Path]:
     return [path for at, path in sorted(found, reverse=True)[:MAX_FILES] if at > since]
 
 
-def _beginning(file: Path) -> tuple[str, object]:
-    """Return (folder, time) of the first line that tells both; ("", None) if none does."""
+def _head(file: Path) -> bytes:
     try:
         with open(file, "rb") as opened:
-            head = opened.read(HEAD)
+            return opened.read(HEAD)
     except OSError:
-        return "", None
-    for line in head.split(b"\n"):
-        try:
-            row = json.loads(line)
-            cwd, at = row["cwd"], parse_datetime(row["timestamp"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-        if isinstance(cwd, str) and at is not None and at.tzinfo:
-            return cwd, at
-    return "", None
+        return b""

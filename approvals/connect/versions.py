@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 
-from approvals.agents import Dialect
+from approvals.agents.dialect import Dialect
 from dashboard.problems import invalid
 
 

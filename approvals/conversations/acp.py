@@ -2,11 +2,11 @@
 
 import logging
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.agents.acp import CLIENT_PREFIX, PERMISSION, text_of
+from approvals.agents.transcripts.lines import MAX_ID, Line
 from approvals.conversations import rows, sessions
 from approvals.conversations.hearing import text
-from approvals.conversations.lines import MAX_ID, Line
 from approvals.models import MessageKind, MessageSource, Role
 from workspaces.models import Workspace
 
@@ -26,8 +26,8 @@ def _keep(event: dict, caller, workspace: Workspace | None):
     native_id, name = text(event, "sessionId"), text(event, "hook_event_name")
     if not native_id or len(native_id) > MAX_ID:
         return
-    hooked = agents.DIALECTS.get(text(event, "dialect"))  # its hook's actions have the call ids without a prefix
-    dialect = hooked.name if hooked else agents.ACP.name
+    hooked = dialects.DIALECTS.get(text(event, "dialect"))  # its hook's actions have the call ids without a prefix
+    dialect = hooked.name if hooked else dialects.ACP.name
     noted = {"cwd": text(event, "cwd"), "gated_by": "hook" if hooked else "acp"}
     session = sessions.session_of(caller.agent, dialect, native_id, workspace=workspace, **noted)
     if lines := LINES.get(name, _nothing)(event, "" if hooked else CLIENT_PREFIX):

@@ -4,7 +4,6 @@ Agents write these files, also in workspaces, so how much of them is read is bou
 """
 
 import hashlib
-import json
 import logging
 import time
 from datetime import timedelta
@@ -12,9 +11,10 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models import F, Q
 
+from approvals.agents.transcripts import CONVERSATIONS, claude_code
+from approvals.agents.transcripts.lines import Line
+from approvals.agents.transcripts.values import row_of
 from approvals.conversations import places, rows, sessions
-from approvals.conversations.lines import Line
-from approvals.conversations.transcripts import READERS
 from approvals.models import AgentSession, Follow, MessageSource
 from dashboard import clock
 from dashboard.models import Actor, Event, Team
@@ -109,7 +109,7 @@ def _read_some(follow: Follow, tree) -> int | None:
             return None
         reached = {"inode": file.info.st_ino, "offset": offset + length, "head_sha256": _head(file, offset + length)}
     state = dict(state)
-    lines, unknown = _parsed(piece, READERS[follow.session.dialect], state)
+    lines, unknown = _parsed(piece, CONVERSATIONS[follow.session.dialect].read, state)
     return _store(follow, lines, unknown + skipped, reached | {"state": state}, piece, is_anew=is_anew)
 
 
@@ -160,11 +160,8 @@ def _parsed(piece: bytes, read, state: dict) -> tuple[list[Line], int]:
     for text in piece.split(b"\n"):
         if not text.strip():
             continue
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError):
-            row = None
-        found = read(row, state) if isinstance(row, dict) else None
+        row = row_of(text)
+        found = read(row, state) if row is not None else None
         unknown += found is None
         lines += found or []
     return lines, unknown
@@ -202,7 +199,7 @@ def _follow_started(session: AgentSession, follow: Follow, started: list):
     """Follow the transcripts of sub-agents that this one says were started: no hook may have told of them."""
     for native_id, call_id in started:
         child = sessions.started_by(session, native_id, call_id)
-        path = places.beside(follow.path, native_id)
+        path = claude_code.of_sub_agent(follow.path, native_id)
         if child and places.can_be(child, path) and not child.transcript:
             AgentSession.objects.filter(pk=child.pk).update(transcript=path)
             Follow.objects.get_or_create(session=child, path=path)

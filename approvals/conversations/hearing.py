@@ -8,8 +8,9 @@ import logging
 
 from approvals.agents.heard import After, Before, Began, Ended, Heard, Prompted, TurnEnded
 from approvals.agents.own_words import is_of_the_program
+from approvals.agents.transcripts import claude_code
+from approvals.agents.transcripts.lines import MAX_ID, Line
 from approvals.conversations import places, rows, sessions
-from approvals.conversations.lines import MAX_ID, Line
 from approvals.models import AgentSession, MessageKind, MessageSource, Role
 from workspaces.models import Workspace
 
@@ -94,7 +95,7 @@ def _session(dialect: str, event: dict, caller, workspace: Workspace | None) -> 
         return main
     child = sessions.session_of(caller.agent, dialect, agent_id, workspace=workspace, parent=main, **noted)
     told = [text(event, "agent_transcript_path"), text(event, "transcript_path")]
-    places.follow_first(child, [*told, places.beside(main.transcript, agent_id)], caller)
+    places.follow_first(child, [*told, claude_code.of_sub_agent(main.transcript, agent_id)], caller)
     return child
 
 

@@ -7,18 +7,17 @@ path of an agent that works inside a workspace is one below the home there, and 
 import os
 import stat
 from contextlib import closing, contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from django.db import IntegrityError, transaction
 
+from approvals.agents.transcripts import CONVERSATIONS, files
 from approvals.models import AgentSession, Follow
 from workspaces import paths
 from workspaces.store import LocalTree
 from workspaces.store.files import Opened
 
-FOLDERS = {"claude-code": (".claude", "projects"), "codex": (".codex", "sessions")}
 HOME = "/home/agent/"  # of the agent in a workspace
-MAX_PATH = 4096
 MAX_FOLLOWED = 8  # transcripts of one session
 
 
@@ -42,11 +41,6 @@ def follow_first(session: AgentSession, told: list[str], caller):
     follow(session, next((path for path in told if can_be(session, path)), ""), caller)
 
 
-def beside(transcript: str, child: str) -> str:
-    """Return where Claude Code keeps the transcript of a session's sub-agent."""
-    return f"{transcript.removesuffix('.jsonl')}/subagents/agent-{child}.jsonl" if transcript else ""
-
-
 def _is_reached(session: AgentSession, path: str, caller) -> bool:
     """Return whether the path is one of this machine, or one in the home of the session's workspace."""
     if session.workspace_id is None:
@@ -61,12 +55,9 @@ def is_inside(session: AgentSession) -> bool:
 
 def can_be(session: AgentSession, path: str) -> bool:
     """Return whether a path can be this session's transcript: it has its folder and its id in its name."""
-    folder = FOLDERS.get(session.dialect)
-    if not folder or not path or len(path) > MAX_PATH or not path.startswith("/"):
-        return False
-    parts, name = Path(path).parts, Path(path).name
-    is_below = any(parts[at : at + 2] == folder for at in range(len(parts) - 2))
-    return is_below and ".." not in parts and name.endswith(f"{session.native_id}.jsonl")
+    agent = CONVERSATIONS.get(session.dialect)
+    is_one = agent is not None and files.can_be(path, agent.FOLDER)
+    return is_one and PurePosixPath(path).name.endswith(f"{session.native_id}.jsonl")
 
 
 def home_at_rest(session: AgentSession):
@@ -85,17 +76,11 @@ def open_transcript(follow: Follow, tree=None):
     """
     if is_inside(follow.session):
         below = os.fsencode(str(PurePosixPath(follow.path).relative_to(HOME)))
-        with tree.files("home") as files:
-            opened = files.open(below)
+        with tree.files("home") as home:
+            opened = home.open(below)
     else:
-        opened = Opened(_open_here(follow.path))
+        opened = Opened(files.open_here(follow.path))
     with closing(opened) as file:
         if not stat.S_ISREG(file.info.st_mode):
             raise OSError("it is no regular file")
         yield file
-
-
-def _open_here(path: str) -> int:
-    if os.path.realpath(path) != path:
-        raise OSError("it is reached through a symlink")
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

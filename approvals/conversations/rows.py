@@ -6,12 +6,12 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from approvals.conversations.lines import MAX_ID, Line
+from approvals.agents.transcripts.lines import MAX_ID, Line
 from approvals.conversations.sessions import MAX_TITLE
 from approvals.models import Action, AgentSession, Message, MessageBody, MessageKind, MessageSource, Role
 from approvals.models.bodies import pack
 from dashboard import clock
-from dashboard.texts import bounded
+from dashboard.bounded_names import bounded
 from workspaces.masking import Masker
 
 INLINE = 64 * 1024  # bytes of a text that stand in its row

@@ -5,10 +5,10 @@ from decimal import Decimal
 from django.db import transaction
 from django.db.models import F
 
-from approvals.conversations.lines import MAX_ID
+from approvals.agents.transcripts.lines import MAX_ID
 from approvals.models import AgentSession
 from dashboard import clock
-from dashboard.texts import bounded
+from dashboard.bounded_names import bounded
 
 MAX_TITLE = 120  # characters
 CENTS = Decimal("0.000001")  # prices in US dollars are rounded to this

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from approvals import agents, claude_own_settings
+from approvals import claude_own_settings
+from approvals.agents import dialects
 from approvals.agents.dialect import Dialect, Reply
 from approvals.agents.heard import Began
 from approvals.hooks.workspace_of import workspace_of
@@ -21,7 +22,7 @@ def warning(request, heard: Began, dialect: Dialect, caller) -> Reply:
     workspace = None
     with suppress(Problem):
         workspace = workspace_of(request, heard, caller)
-    if dialect is not agents.DEFAULT or workspace is None or not (root := workspace.source.get("path")):
+    if dialect is not dialects.DEFAULT or workspace is None or not (root := workspace.source.get("path")):
         return Reply()
     if workspace.runner is None or workspace.runner.host != settings.HANDRAIL_HOST_NAME:
         return Reply()

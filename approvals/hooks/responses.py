@@ -10,7 +10,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.hooks.connection import connection_of
 from dashboard import json_text
 from dashboard.database_errors import is_away
@@ -31,7 +31,7 @@ def body_of(prefer: str, answer: dict, *, decides: bool) -> bytes:
 
 def denial(path: str, prefer: str, reason: str) -> bytes:
     """Return the body that denies in the shape of the agent at this path."""
-    dialect = agents.of_path(path)
+    dialect = dialects.of_path(path)
     return body_of(prefer, dialect.deny(reason), decides=True)
 
 
@@ -41,7 +41,7 @@ def fails_closed(view):
     @csrf_exempt
     @functools.wraps(view)
     async def guarded(request, agent: str) -> HttpResponse:
-        dialect, prefer = agents.find(agent) or agents.DEFAULT, request.headers.get("Prefer", "")
+        dialect, prefer = dialects.find(agent) or dialects.DEFAULT, request.headers.get("Prefer", "")
         connection = connection_of(request)
         until = connection.began + min(settings.HANDRAIL_HOLD_SECONDS, dialect.patience_s)
 

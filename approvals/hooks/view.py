@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from asgiref.sync import sync_to_async
 
-from approvals import agents, prompts
+from approvals import prompts
+from approvals.agents import dialects
 from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
 from approvals.agents.heard import After, Asked, Before, Began, Ended, Heard, OwnPrompt, Prompted, TurnEnded, Turning
 from approvals.conversations import acp, hearing
@@ -32,7 +33,7 @@ async def hook(request, agent: str) -> tuple[dict, bool]:
     """Return the response, and whether it answers an event that waited for it."""
     if request.method != "POST":
         raise Problem(405, "Send hooks as POST. Nothing is allowed.")
-    if (dialect := agents.find(agent)) is None:
+    if (dialect := dialects.find(agent)) is None:
         raise not_found("agent")
     caller = await query_in_thread(read_caller, request)
     event = await sync_to_async(read_body)(request)
@@ -96,7 +97,7 @@ def _note_prompt(request, heard: Prompted, caller):
 
 def _keep_what_it_says(event: dict, request, heard: Heard, dialect: Dialect, caller):
     """Keep the event's part of the conversation."""
-    of_client = dialect.name in agents.CLIENT_DIALECTS
+    of_client = dialect.name in dialects.CLIENT_DIALECTS
     workspace = None
     with suppress(Problem):
         workspace = workspace_of(request, heard, caller)

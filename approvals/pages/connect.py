@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import agents, gate
+from approvals import gate
+from approvals.agents import dialects
 from approvals.agents.dialect import ALL_DAY, MERGED, NONE, WHOLE, Dialect
 from approvals.agents.faults import RUNS, WORDS
 from approvals.calls import Call
@@ -24,7 +25,7 @@ from dashboard.people.forms import NewAgentForm
 from dashboard.people.provisioning import agent_of, token_for
 
 TABS = [
-    *((dialect.name, dialect.title) for dialect in agents.ALL),
+    *((dialect.name, dialect.title) for dialect in dialects.ALL),
     ("mcp", "MCP"),
     ("acp", "ACP"),
     ("python", "Python"),
@@ -88,11 +89,11 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
             "teams": (managed := _managed_teams(caller)),
             "form": form or _form(managed, initial={"name": NAMES.get(tab, "")}),
             "agents": connected,
-            "heard": _heard(found, agents.find(tab)),
+            "heard": _heard(found, dialects.find(tab)),
             "new_token": new_token,
             "connect_line": f"python manage.py connect {tab} /path/to/your/folder",
             "prove_line": f"python manage.py prove {tab} /path/to/your/folder",
-            **_agent_facts(agents.DIALECTS.get(tab)),
+            **_agent_facts(dialects.DIALECTS.get(tab)),
             "system_line": "python manage.py connect claude-code --system",
             "mcp_gate": json.dumps(MCP_GATE, indent=2),
             "mcp_server": MCP_SERVER,
@@ -118,7 +119,7 @@ def _heard(found: QuerySet[Agent], dialect: Dialect | None) -> list[Agent]:
 
     What shows an agent's kind: the name that `connect` gives it, or the sessions that its hooks told of.
     """
-    of_kind = Q(name__in=agents.DIALECTS) | Q(Exists(AgentSession.objects.filter(agent=OuterRef("pk"))))
+    of_kind = Q(name__in=dialects.DIALECTS) | Q(Exists(AgentSession.objects.filter(agent=OuterRef("pk"))))
     if dialect:
         sessions = AgentSession.objects.filter(agent=OuterRef("pk"), dialect=dialect.name)
         of_kind = Q(name=dialect.name) | Q(Exists(sessions))

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 
 @dataclass(frozen=True)
@@ -31,24 +30,3 @@ class PastCall:
             if isinstance(self.arguments.get(name), str):
                 return self.arguments[name]
         return ""
-
-
-def text_of(row: dict, name: str) -> str:
-    """Return a text of a row, "" if it is missing or something else."""
-    value = row.get(name) if isinstance(row, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-def dict_of(row: dict, name: str) -> dict:
-    """Return an object of a row, {} if it is missing or something else."""
-    value = row.get(name) if isinstance(row, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def seconds_of(stamp) -> float:
-    """Return an ISO 8601 time as seconds since 1970; 0 if it is none."""
-    try:
-        moment = datetime.fromisoformat(stamp)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (TypeError, ValueError, OverflowError):
-        return 0.0

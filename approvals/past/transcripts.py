@@ -3,7 +3,6 @@
 Whatever stands in them was written by an agent and what it read: it is shown and counted, and nothing is decided by it.
 """
 
-import json
 import os
 import pwd
 import sqlite3
@@ -12,11 +11,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from approvals.past import claude_code, codex, copilot, opencode
+from approvals.agents.transcripts import DATABASES, JSON_LINES
+from approvals.agents.transcripts.lines import Line
+from approvals.agents.transcripts.values import row_of
 from approvals.past.calls import PastCall
 
-JSON_LINES = (claude_code, codex, copilot)
-LABELS = {each.NAME: each.LABEL for each in (*JSON_LINES, opencode)}
+LABELS = {each.NAME: each.LABEL for each in (*JSON_LINES, *DATABASES)}
 DAY, HOUR = 86400, 3600
 MAX_FILES = 5_000  # the newest ones
 MAX_LINE = 2 * 1024**2  # bytes
@@ -92,9 +92,10 @@ class Reader:
                 for name in filter(agent.is_transcript, names):
                     if changed := self._changed(name, handle):
                         yield changed, agent, os.path.join(at, name)
-        base = str(folder / opencode.FILE) if (folder := self._inside(opencode.FOLDER)) else ""
-        if os.path.lexists(base) and (changed := self._changed(base)):
-            yield changed, opencode, base
+        for agent in DATABASES:
+            base = str(folder / agent.FILE) if (folder := self._inside(agent.FOLDER)) else ""
+            if os.path.lexists(base) and (changed := self._changed(base)):
+                yield changed, agent, base
 
     def _inside(self, name: str) -> Path | None:
         """Return a folder of the home; None if it is missing, or a symlink leads out of the home."""
@@ -124,8 +125,8 @@ class Reader:
     def _read_file(self, agent, path: str):
         self.past.files += 1
         try:
-            if agent is opencode:
-                self._read_database(path)
+            if agent in DATABASES:
+                self._read_database(agent, path)
             else:
                 self._read_lines(agent, path)
         except (OSError, sqlite3.Error):
@@ -137,15 +138,19 @@ class Reader:
             info = os.fstat(handle)
             if not stat.S_ISREG(info.st_mode) or info.st_uid not in self.owners:
                 raise PermissionError(path)
-            for call in agent.calls(self._rows(file)):
-                self._take(call)
+            state, root, cwd = {}, "", ""
+            for row in self._rows(file):
+                cwd = agent.folder_of(row) or cwd
+                root = root or cwd
+                for line in agent.read(row, state) or ():
+                    self._take(agent, line, cwd, root)
 
-    def _read_database(self, path: str):
+    def _read_database(self, agent, path: str):
         limits = {"most": MAX_CALLS, "longest": MAX_LINE, "until": self.until}
-        for call, broken in opencode.calls(path, since=self.since, **limits):
-            self.past.broken += broken or 0
-            if call:
-                self._take(call)
+        for line, folder in agent.calls(path, since=self.since, **limits):
+            self.past.broken += folder is None
+            if line:
+                self._take(agent, line, folder, folder)
 
     def _rows(self, file):
         """Yield the object of each line; lines that are too long or no objects are counted."""
@@ -158,11 +163,7 @@ class Reader:
                 self.past.broken += 1
                 self._skip_line(file)
                 continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if isinstance(row, dict):
+            if (row := row_of(line)) is not None:
                 yield row
             elif line.strip():
                 self.past.broken += 1
@@ -171,8 +172,13 @@ class Reader:
         while (line := file.readline(MAX_LINE)) and not line.endswith(b"\n") and not self._is_full():
             self.bytes += len(line)
 
-    def _take(self, call: PastCall):
+    def _take(self, agent, line: Line, cwd: str, root: str):
         """Count a call once, although resumed sessions carry the earlier ones along."""
+        asked = agent.asked(line) if line.kind == "call" and line.tool else None
+        if asked is None or line.at is None:
+            return
+        tool, arguments, folder = asked
+        call = PastCall(agent.NAME, tool, arguments, folder or cwd, root, line.at.timestamp(), line.call_id)
         if not self.since <= call.at <= self.now + DAY or not self._belongs(call.root):
             return
         if call.call_id and (call.agent, call.call_id) in self.seen:

@@ -4,9 +4,8 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from approvals import agents
-from approvals.agents import Dialect
-from approvals.agents.dialect import ALLOW, Reply
+from approvals.agents import dialects
+from approvals.agents.dialect import ALLOW, Dialect, Reply
 from approvals.agents.heard import Before
 from approvals.hooks.responses import body_of
 from dashboard import json_text
@@ -45,7 +44,7 @@ def _handler(desk: Desk) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             event = json_text.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            dialect = agents.find(self.path.rpartition("/")[2])
+            dialect = dialects.find(self.path.rpartition("/")[2])
             heard = dialect.read(event, self.headers.get("X-Handrail-Event", ""))
             if not isinstance(heard, Before):
                 desk.reported.append(heard)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from approvals.agents import Dialect
+from approvals.agents.dialect import Dialect
 from approvals.claude_own_settings import LOCAL
 from approvals.connect import codex_trust
 from approvals.proof import programs

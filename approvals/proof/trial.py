@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from approvals.agents import Dialect
-from approvals.agents.dialect import ALLOW, DENY, Reply
+from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
 from approvals.agents.heard import Before
 from approvals.proof import programs
 from approvals.proof.desk import Desk

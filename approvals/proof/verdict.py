@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from approvals.agents import Dialect
+from approvals.agents.dialect import Dialect
 from approvals.connect import claude_settings, folder_hooks, versions
 from approvals.proof import trial
 from approvals.proof.scratch import NESTED, Connected

@@ -17,8 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from approvals import agents
-from approvals.agents import Dialect
+from approvals.agents import dialects
+from approvals.agents.dialect import Dialect
 from approvals.proof import programs
 from approvals.proof.model import DONE, Model, run
 from bench.agents import long
@@ -41,7 +41,7 @@ def main() -> int:
 
 def matrix(wanted: list[str]) -> int:
     opened = 0
-    for dialect in agents.ALL:
+    for dialect in dialects.ALL:
         program = shutil.which(dialect.program)
         if (wanted and dialect.name not in wanted) or program is None:
             if not wanted:

@@ -10,9 +10,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from approvals import agents
-from approvals.agents import Dialect
-from approvals.agents.dialect import ALL_DAY
+from approvals.agents import dialects
+from approvals.agents.dialect import ALL_DAY, Dialect
 from approvals.proof import programs
 from approvals.proof.model import DONE, Model, run
 from bench.agents.settings import settle
@@ -98,7 +97,7 @@ class Session:
 
 def hold(seconds: int, wanted: list[str]) -> int:
     """Hold a call of each agent for so long, and print a row for each; 1 unless each ran once, after its approval."""
-    found = [(dialect, shutil.which(dialect.program)) for dialect in agents.ALL]
+    found = [(dialect, shutil.which(dialect.program)) for dialect in dialects.ALL]
     found = [(dialect, program) for dialect, program in found if program and (not wanted or dialect.name in wanted)]
     with tempfile.TemporaryDirectory(prefix="handrail-agents-", ignore_cleanup_errors=True) as root:
         # Requests expire after half an hour by default, after which an agent asks anew.

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from approvals.agents import Dialect
+from approvals.agents.dialect import Dialect
 from approvals.connect import claude_settings, codex_trust, home_settings
 from approvals.connect.claude_settings import LOCAL, hook_command
 from approvals.proof import programs

@@ -13,7 +13,7 @@ from django.db import close_old_connections
 from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.model_relay import accounts
 from approvals.model_relay import application as relay
 from dashboard import outages
@@ -52,7 +52,7 @@ def _patience(path: str) -> int:
     """Return for how many seconds a request waits: a hook for as long as its agent waits beyond the hook's view."""
     if not path.startswith(HOOKS):
         return 0
-    dialect = agents.of_path(path)
+    dialect = dialects.of_path(path)
     return min(HOOK_SECONDS, dialect.hook_patience_s - dialect.patience_s - 1)
 
 
@@ -103,7 +103,7 @@ def answer(refused: BodyRefused, path: str) -> bytes:
     """Return the whole response as bytes. For a hook it is a denial: an agent would take another status as consent."""
     status = HTTPStatus(refused.status)
     if path.startswith(HOOKS):
-        body, status = agents.of_path(path).deny(f"{refused.detail} It did not run."), HTTPStatus.OK
+        body, status = dialects.of_path(path).deny(f"{refused.detail} It did not run."), HTTPStatus.OK
     else:
         body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": refused.detail}
     sent = json.dumps(body).encode()

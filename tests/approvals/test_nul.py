@@ -6,7 +6,7 @@ import uuid
 import pytest
 from django.db import DataError
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.models import Action
 from dashboard.middleware import UnstorableText
 from dashboard.urls import api as rest
@@ -88,7 +88,7 @@ def test_nul_in_a_field_of_any_event_of_a_session_is_answered(hook, agent_token,
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("status", [0, 1, None])
-@pytest.mark.parametrize("program", [*agents.DIALECTS, *agents.CLIENT_DIALECTS])
+@pytest.mark.parametrize("program", [*dialects.DIALECTS, *dialects.CLIENT_DIALECTS])
 def test_nul_in_a_report_after_a_call_is_answered(hook, agent_token, program, status):
     def send(event, name="preToolUse"):
         told = json.dumps(event).encode()

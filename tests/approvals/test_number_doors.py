@@ -9,7 +9,8 @@ from importlib import import_module
 
 import pytest
 
-from approvals import agents, calls
+from approvals import calls
+from approvals.agents import dialects
 from approvals.model_relay import bodies
 from approvals.models import Action
 from approvals.pages.connect import PYTHON
@@ -22,7 +23,7 @@ TOOL = "mcp__pay__send"
 WORDS = "larger than programs can hold: send it as a text"
 MANY = f"[{','.join(SPELLINGS)}]"
 OTHERS = f"[{','.join(reversed(SPELLINGS))}]"  # what a person edits it into
-PROGRAMS = [*agents.DIALECTS, *agents.CLIENT_DIALECTS]
+PROGRAMS = [*dialects.DIALECTS, *dialects.CLIENT_DIALECTS]
 
 
 def arguments(numbers: str) -> str:

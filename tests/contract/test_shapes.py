@@ -15,7 +15,7 @@ from django.core.exceptions import ValidationError
 
 from approvals.agent_definitions import documents
 from approvals.agents import gemini
-from approvals.conversations.transcripts import claude_code, codex
+from approvals.agents.transcripts import claude_code, codex
 from approvals.evidence import patches as shown_patches
 from approvals.hooks import tool_output
 from approvals.pages import alike_groups, plan_markdown, revised

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from approvals.conversations.lines import Line
+from approvals.agents.transcripts.lines import Line
 from approvals.policy.mcp import other_server
+from dashboard.bounded_names import bounded
 from dashboard.models import Agent
-from dashboard.texts import bounded
 from handrail_client.actions import bounded as bounded_by_the_client
 from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
@@ -148,8 +148,8 @@ REFUSES = "two names that become one are both refused"
 SHORTENED = {
     "approvals/agent_runs/requests.py": "a new workspace's key, with random letters; one that exists is refused",
     "approvals/api/conversations.py": "the name of a download",
-    "approvals/connect/ungated_sessions.py": "Claude Code's own name of a folder; each file names all of it",
-    "approvals/conversations/transcripts/codex.py": "128 bits",
+    "approvals/agents/transcripts/claude_code.py": "Claude Code's own name of a folder; each file names all of it",
+    "approvals/agents/transcripts/codex.py": "128 bits",
     "approvals/log_out/sending.py": ONLY_SHOWN,
     "approvals/pages/conversations.py": "the name of a download",
     "approvals/policy/globs.py": "only for rules that restrict, and for file systems without case",

@@ -14,7 +14,7 @@ from django.db import OperationalError, connections
 from django.test import Client
 from django.urls import get_resolver
 
-from approvals import agents
+from approvals.agents import dialects
 from dashboard import logs, long_poll, outages, threads
 from dashboard.api import api
 from dashboard.asgi import application
@@ -122,7 +122,7 @@ def test_a_large_body_of_a_hook_waits_as_well(away, monkeypatch):
 
 
 def test_no_agent_gives_up_before_a_large_body_and_its_view_have_waited():
-    for dialect in agents.DIALECTS.values():
+    for dialect in dialects.DIALECTS.values():
         waits = body_limits._patience(f"/hooks/{dialect.name}")
         assert 0 <= waits <= body_limits.HOOK_SECONDS
         assert waits + dialect.patience_s < dialect.hook_patience_s

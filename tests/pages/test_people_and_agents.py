@@ -4,7 +4,8 @@ import html
 import json
 import re
 
-from approvals import agents, policies
+from approvals import policies
+from approvals.agents import dialects
 from approvals.models import Action, AgentSession, Policy, Status
 from dashboard import clock
 from dashboard.models import Agent, Event, Membership, Token
@@ -126,7 +127,7 @@ def test_connect_has_lines_for_any_agent(alice, browser_of, read):
 
 
 def test_connect_says_of_each_agent_how_to_connect_it_and_what_its_gate_cannot_do(alice, browser_of, read):
-    for dialect in agents.ALL[1:]:
+    for dialect in dialects.ALL[1:]:
         text = html.unescape(read(browser_of(alice), f"/connect/?tab={dialect.name}"))
         assert f"python manage.py connect {dialect.name} /path/to/your/folder" in text
         assert f"python manage.py prove {dialect.name} /path/to/your/folder" in text

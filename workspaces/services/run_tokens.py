@@ -6,8 +6,8 @@ from datetime import timedelta
 from django.db import transaction
 
 from dashboard import clock
+from dashboard.bounded_names import bounded
 from dashboard.models import Actor, Agent, Token
-from dashboard.texts import bounded
 from dashboard.tokens import derived, make_token, sha256
 from workspaces import lifecycle, secrets
 from workspaces.models import Checkpoint, Run, Workspace

@@ -5,7 +5,7 @@ import sys
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.connect import claude_system, folder_hooks
 from approvals.management.commands import past
 from approvals.past.words import printable
@@ -18,7 +18,7 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser):
-        parser.add_argument("agent", choices=sorted(agents.DIALECTS))
+        parser.add_argument("agent", choices=sorted(dialects.DIALECTS))
         parser.add_argument("path", nargs="?", default="")
         parser.add_argument(
             "--system", action="store_true", help="gate every Claude Code on this machine, for all users; needs root"
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         if path:
             if sys.stdin.isatty() and not yes and not self._wants(path, row):
                 raise CommandError("Nothing is connected.")
-            self._connect_folder(agents.find(agent), path, row, key, accept_repository_rules)
+            self._connect_folder(dialects.find(agent), path, row, key, accept_repository_rules)
         if system:
             self._connect_system(row)
 

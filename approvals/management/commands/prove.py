@@ -4,7 +4,7 @@ import sys
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.past.words import printable
 from approvals.proof import verdict
 from dashboard.problems import Problem
@@ -15,11 +15,11 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser):
-        parser.add_argument("agent", choices=sorted(agents.DIALECTS))
+        parser.add_argument("agent", choices=sorted(dialects.DIALECTS))
         parser.add_argument("path", nargs="?", default="", help="the connected folder; needed if there are several")
 
     def handle(self, agent, path, **options):
-        dialect = agents.find(agent)
+        dialect = dialects.find(agent)
         try:
             proof = verdict.prove(dialect, path)
         except Problem as problem:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+from approvals.agents.transcripts.lines import Line
 from approvals.conversations import rows, sessions
-from approvals.conversations.lines import Line
 from approvals.models import Action, AgentSession, MessageKind, MessageSource, Role, Status
 from dashboard import clock
 

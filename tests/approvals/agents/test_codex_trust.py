@@ -11,7 +11,7 @@ import tomllib
 
 import pytest
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.connect import codex_trust, home_settings
 from approvals.connect.claude_settings import hook_command
 from dashboard.problems import Problem
@@ -41,7 +41,7 @@ for line in sys.stdin:
     listed = [{{"cwd": asked["params"]["cwds"][0], "hooks": hooks}}]
     print(json.dumps({{"id": asked["id"], "result": {{"data": listed}}}}), flush=True)
 """
-CODEX = agents.find("codex")
+CODEX = dialects.find("codex")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.agents.dialect import DENY, NONE, WHOLE, Reply
 from approvals.agents.faults import BLOCKED, FAULTS, RUNS
 from approvals.models import Action, Status
@@ -19,14 +19,14 @@ def short_hold(settings):
     settings.HANDRAIL_HOLD_SECONDS = 0.2
 
 
-@pytest.fixture(params=[*agents.DIALECTS, *agents.CLIENT_DIALECTS])
+@pytest.fixture(params=[*dialects.DIALECTS, *dialects.CLIENT_DIALECTS])
 def program(request) -> str:
     return request.param
 
 
 @pytest.fixture
 def dialect(program):
-    return agents.find(program)
+    return dialects.find(program)
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_a_file_that_a_tool_read_is_not_kept(hook, agent_token, ask_hook, dialec
 
 def test_gemini_is_not_told_of_a_change_when_there_is_none():
     """It tells the model that a hook has changed the call whenever the answer holds arguments."""
-    gemini = agents.find("gemini")
+    gemini = dialects.find("gemini")
     heard = gemini.read(before("gemini", LIST))
     assert gemini.answer(heard, Reply("allow", "Yes.", heard.arguments)) == {"decision": "allow", "reason": "Yes."}
 

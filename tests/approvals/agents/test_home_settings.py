@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.connect import home_settings
 from approvals.connect.claude_settings import hook_command
 from dashboard.problems import Problem
 
-HOME_AGENTS = [dialect for dialect in agents.ALL if dialect.settings_file]
+HOME_AGENTS = [dialect for dialect in dialects.ALL if dialect.settings_file]
 NOBODY = 65534
 MERGING = [dialect for dialect in HOME_AGENTS if not dialect.owns_file]
 
@@ -162,7 +162,7 @@ def test_a_folder_that_root_owns_ends_in_a_sentence_and_is_left_alone(dialect, h
 
 @pytest.mark.parametrize("name", ["codex", "qwen", "gemini", "copilot"])
 def test_the_gates_command_blocks_when_its_program_is_not_there(name, hooks_of):
-    dialect = agents.find(name)
+    dialect = dialects.find(name)
     gates = [command for command in commands_of(dialect, hooks_of(dialect)).values() if " gate " in command]
     assert len(gates) == 1
     gone = gates[0].replace("python3", "/nowhere/python3")
@@ -171,7 +171,7 @@ def test_the_gates_command_blocks_when_its_program_is_not_there(name, hooks_of):
 
 
 def test_the_plugin_of_opencode_holds_the_programs_line(hooks_of, connection):
-    text = hooks_of(agents.find("opencode"))
+    text = hooks_of(dialects.find("opencode"))
     line = next(row for row in text.splitlines() if row.startswith("const LINE = "))
     words = json.loads(line.removeprefix("const LINE = "))
     assert (words[0], words[-1]) == ("python3", str(connection))

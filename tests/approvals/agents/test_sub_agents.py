@@ -2,7 +2,7 @@
 
 import pytest
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.models import Action, Status
 from tests.approvals.agents.real_agents import before, does, headers
 from tests.approvals.conftest import PUSH, full
@@ -100,7 +100,7 @@ def test_a_fetch_of_gemini_is_judged_by_its_host(ask_hook, decide, bob, prompt):
     ],
 )  # fmt: skip
 def test_a_fetch_whose_host_is_not_plain_stays_an_unknown_tool(prompt):
-    assert agents.find("gemini").canonical("web_fetch", {"prompt": prompt})[0] == "gemini:web_fetch"
+    assert dialects.find("gemini").canonical("web_fetch", {"prompt": prompt})[0] == "gemini:web_fetch"
 
 
 def test_an_edited_fetch_of_gemini_never_runs_with_the_old_address(ask_hook, decide, bob):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.models import Action, AgentSession, Message
 from tests.approvals.agents.real_agents import FOLDER, SESSION, after, before, headers
 from tests.approvals.conftest import LIST, WIPE
@@ -38,7 +38,7 @@ def test_the_result_of_a_denied_call_says_that_it_did_not_run(hook, agent_token,
     assert "failed" not in shown
 
 
-@pytest.mark.parametrize("program", agents.DIALECTS)
+@pytest.mark.parametrize("program", dialects.DIALECTS)
 def test_what_its_hooks_tell_is_kept_in_its_order(hook, agent_token, agent, program):
     def send(told):
         event, name = told
@@ -63,5 +63,5 @@ def test_what_its_hooks_tell_is_kept_in_its_order(hook, agent_token, agent, prog
     assert result.ok is True
     assert "[secret]" in result.text
     assert "AKIA" not in "".join(row.text for row in rows)
-    if agents.find(program).has_call_id:
+    if dialects.find(program).has_call_id:
         assert call.action == result.action == Action.objects.get()

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from approvals.agents.transcripts.lines import Line
 from approvals.conversations import rows
-from approvals.conversations.lines import Line
 from approvals.conversations.rows import INLINE
 from approvals.models import Action, AgentSession, Message
 from dashboard.models import Token

@@ -2,7 +2,7 @@
 
 import pytest
 
-from approvals.agents import find
+from approvals.agents.dialects import find
 from approvals.context.symlinks import _also_asked
 from approvals.policy import classify, default_policy, load_policy
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.connect import agent_home
 from approvals.connect.claude_folder import connection_of
 from approvals.models import Action
 from workspaces.models import Environment, Runner, State, Workspace
 
 AGENT = Path(__file__).with_name("qwen_like.py")
-QWEN = agents.find("qwen")
+QWEN = dialects.find("qwen")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals import agents
+from approvals.agents import dialects
 from approvals.agents.dialect import ALLOW, Reply
 from approvals.agents.heard import After
 from approvals.connect import claude_settings, codex_trust, home_settings, versions
@@ -36,7 +36,7 @@ def real_agents(require) -> Path:
 @pytest.fixture(params=["claude-code", "codex", "gemini", "copilot", "opencode"])
 def dialect(request, real_agents, monkeypatch):
     monkeypatch.setenv("PATH", f"{real_agents}:{os.environ['PATH']}")
-    return agents.find(request.param)
+    return dialects.find(request.param)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from dashboard.texts import bounded
+from dashboard.bounded_names import bounded
 
 MAX_ID = 200
 
@@ -22,6 +22,7 @@ class Line:
     call_id: str = ""
     ok: bool | None = None
     model: str = ""
+    is_hosted: bool = False  # the model's provider makes the call, so no hook is asked about it
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0

@@ -1,19 +1,26 @@
 """Claude Code: `~/.claude/projects/PROJECT/SESSION.jsonl`, a row for each block of a message."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 from approvals.agents.own_words import is_of_the_program
-from approvals.conversations.lines import Line
-from approvals.conversations.transcripts.values import (
+from approvals.agents.transcripts.lines import Line
+from approvals.agents.transcripts.values import (
     blocks_of,
     count_of,
     dict_of,
     joined_text,
     moment_of,
     price_of,
+    row_of,
     text_of,
 )
+
+NAME, LABEL = "claude-code", "Claude Code"
+FOLDER = ".claude/projects"
 
 # Rows that say nothing to anybody: the program's own state, and the whole prompt once more.
 SILENT = frozenset(
@@ -25,9 +32,51 @@ SILENT = frozenset(
 )  # fmt: skip
 
 
+def is_transcript(name: str) -> bool:
+    return name.endswith(".jsonl")
+
+
+def project_of(folder: str) -> str:
+    """Return the name below FOLDER of the folder with the transcripts of sessions in `folder`."""
+    return re.sub(r"[^A-Za-z0-9]", "-", folder)
+
+
+def of_sub_agent(transcript: str, agent_id: str) -> str:
+    """Return where the transcript of a session's sub-agent is kept."""
+    return f"{transcript.removesuffix('.jsonl')}/subagents/agent-{agent_id}.jsonl" if transcript else ""
+
+
+def beginning(head: bytes) -> tuple[str, datetime | None]:
+    """Return (folder, time) of the first row that tells both; ("", None) if none does."""
+    for row in _rows(head):
+        cwd, at = text_of(row, "cwd"), moment_of(row)
+        if cwd and at is not None:
+            return cwd, at
+    return "", None
+
+
+def said_since(tail: bytes, session: str, since: datetime) -> str:
+    """Return the texts of the agent in this session since then."""
+    lines = [line for row in _rows(tail) if row.get("sessionId") == session for line in read(row, {}) or ()]
+    said = [line for line in lines if (line.role, line.kind) == ("assistant", "text")]
+    return "\n\n".join(line.content for line in said if line.at is not None and line.at >= since)
+
+
+def _rows(data: bytes) -> Iterator[dict]:
+    return filter(None, map(row_of, data.split(b"\n")))
+
+
+def folder_of(row: dict) -> str:
+    return text_of(row, "cwd")
+
+
+def asked(line: Line) -> tuple[str, dict, str] | None:
+    return None if line.is_hosted else (line.tool, line.content, "")
+
+
 def read(row: dict, state: dict) -> list[Line] | None:
     """Return the messages of a row, and note tokens once for each answer: all its rows repeat them."""
-    kind = row.get("type")
+    kind = text_of(row, "type")
     if kind == "cost-state":
         return _note_cost(row, state)
     if kind in SILENT:
@@ -51,7 +100,7 @@ def read(row: dict, state: dict) -> list[Line] | None:
 
 def _queued(row: dict, attachment: dict, about: dict) -> list[Line]:
     """Return a prompt that was typed while the agent worked, or the report of a background run; None for other rows."""
-    if attachment.get("type") != "queued_command":
+    if text_of(attachment, "type") != "queued_command":
         return []
     is_meta = text_of(attachment, "commandMode") not in ("", "prompt")
     return _lines(row, attachment.get("prompt"), partial(_of_user, is_meta=is_meta), about)
@@ -81,7 +130,7 @@ def _lines(row: dict, content, read_block, about: dict) -> list[Line]:
 
 def _answer(message: dict, block: dict) -> Line | None:
     model = text_of(message, "model")
-    match block.get("type"):
+    match text_of(block, "type"):
         case "text":
             text = text_of(block, "text")
             return Line("assistant", "text", text, model=model) if text.strip() else None
@@ -90,12 +139,13 @@ def _answer(message: dict, block: dict) -> Line | None:
             return Line("assistant", "thinking", text, model=model) if text.strip() else None
         case "tool_use" | "server_tool_use":
             named = {"tool": text_of(block, "name"), "call_id": text_of(block, "id")}
-            return Line("assistant", "call", dict_of(block, "input"), model=model, **named)
+            is_hosted = block["type"] == "server_tool_use"
+            return Line("assistant", "call", dict_of(block, "input"), model=model, is_hosted=is_hosted, **named)
     return None
 
 
 def _of_user(block: dict, *, is_meta: bool) -> Line | None:
-    if block.get("type") == "tool_result":
+    if text_of(block, "type") == "tool_result":
         text, ok = joined_text(block.get("content")), block.get("is_error") is not True
         return Line("tool", "result", text, call_id=text_of(block, "tool_use_id"), ok=ok)
     text = joined_text([block])

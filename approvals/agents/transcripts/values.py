@@ -1,9 +1,19 @@
 """Values of rows that an agent wrote: whatever stands there, these return the type that is asked for."""
 
+import json
 from datetime import UTC, datetime
 
 MAX_TOKENS = 10**9  # of one message; larger numbers are nonsense
 MAX_PRICE = 10**6  # US dollars of one session
+
+
+def row_of(line: bytes) -> dict | None:
+    """Return the object of a line; None if it is none."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def text_of(row, name: str) -> str:
@@ -49,3 +59,10 @@ def joined_text(content) -> str:
         text_of(block, "text") if "text" in block else f"[{text_of(block, 'type')}]" for block in blocks_of(content)
     )
     return "\n".join(texts)
+
+
+def with_path(arguments: dict, name: str) -> dict:
+    """Return the arguments of a file tool with the path under the policy's name."""
+    if name not in arguments:
+        return arguments
+    return {"file_path": arguments[name]} | {key: value for key, value in arguments.items() if key != name}

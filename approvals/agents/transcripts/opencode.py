@@ -1,11 +1,12 @@
 """OpenCode: `~/.local/share/opencode/opencode.db`, a SQLite file with the tables session and part."""
 
-import json
 import sqlite3
 import time
+from datetime import UTC, datetime
 from urllib.parse import quote
 
-from approvals.past.calls import PastCall, dict_of, text_of
+from approvals.agents.transcripts.lines import Line
+from approvals.agents.transcripts.values import dict_of, row_of, text_of, with_path
 
 NAME, LABEL = "opencode", "OpenCode"
 FOLDER, FILE = ".local/share/opencode", "opencode.db"
@@ -20,7 +21,7 @@ QUERY = """
 
 
 def calls(path: str, *, since: float, until: float, most: int, longest: int):
-    """Yield (call, None) or (None, 1) for a row that makes no sense. The file is neither locked nor written to.
+    """Yield (call or None, its folder), or (None, None) for a row that makes no sense. Neither lock nor write the file.
 
     `until` is on the monotonic clock. Raise sqlite3.Error if the file is no such database or time is up.
     """
@@ -33,22 +34,27 @@ def calls(path: str, *, since: float, until: float, most: int, longest: int):
         base.close()
 
 
-def _call(part, at, data, folder):
-    try:
-        row = json.loads(data)
-    except (ValueError, TypeError, RecursionError):
-        return None, 1
-    if not isinstance(row, dict):
-        return None, 1
+def asked(line: Line) -> tuple[str, dict, str]:
+    arguments = with_path(line.content, "filePath")
+    if line.tool == "grep":  # which prints lines
+        arguments = arguments | {"output_mode": "content"}
+    return TOOLS.get(line.tool, line.tool), arguments, ""
+
+
+def _call(part, at, data, folder) -> tuple[Line | None, str | None]:
+    row = row_of(data) if isinstance(data, str | bytes) else None
+    if row is None:
+        return None, None
+    folder = folder if isinstance(folder, str) else ""
     tool = text_of(row, "tool")
     if row.get("type") != "tool" or not tool:
-        return None, None
-    arguments = dict_of(dict_of(row, "state"), "input")
-    if "filePath" in arguments:
-        arguments = {"file_path": arguments["filePath"]} | {k: v for k, v in arguments.items() if k != "filePath"}
-    if tool == "grep":  # which prints lines
-        arguments = arguments | {"output_mode": "content"}
-    folder = folder if isinstance(folder, str) else ""
-    when = at / 1000 if isinstance(at, int | float) else 0.0
-    call_id = text_of(row, "callID") or str(part)
-    return PastCall(NAME, TOOLS.get(tool, tool), arguments, folder, folder, when, call_id), None
+        return None, folder
+    about = {"at": _moment(at), "tool": tool, "call_id": text_of(row, "callID") or str(part)}
+    return Line("assistant", "call", dict_of(dict_of(row, "state"), "input"), **about), folder
+
+
+def _moment(milliseconds) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -7,11 +7,17 @@ the tokens are read from those. The file of a sub-agent begins with a copy of wh
 import hashlib
 import json
 import re
+import shlex
 from dataclasses import replace
 
 from approvals.agents.own_words import is_of_the_program
-from approvals.conversations.lines import Line
-from approvals.conversations.transcripts.values import count_of, dict_of, joined_text, moment_of, text_of
+from approvals.agents.transcripts.lines import Line
+from approvals.agents.transcripts.values import count_of, dict_of, joined_text, moment_of, text_of
+
+NAME, LABEL = "codex", "Codex"
+FOLDER = ".codex/sessions"
+SHELL_TOOLS = ("shell", "shell_command", "exec_command", "local_shell", "container.exec")
+SHELLS = ("bash", "sh", "zsh")
 
 SILENT = frozenset(
     {
@@ -26,16 +32,40 @@ EXITED = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})$", r
 HEADER = 300  # characters of an output before the program's own, at most
 
 
+def is_transcript(name: str) -> bool:
+    return name.startswith("rollout-") and name.endswith(".jsonl")
+
+
+def folder_of(row: dict) -> str:
+    return text_of(dict_of(row, "payload"), "cwd") if text_of(row, "type") in ("session_meta", "turn_context") else ""
+
+
+def asked(line: Line) -> tuple[str, dict, str] | None:
+    """Return (tool, arguments, folder or "") of a command or a patch; None for other calls."""
+    if line.tool == "apply_patch":
+        return line.tool, {"command": text_of(line.content, "input")}, ""
+    if line.tool not in SHELL_TOOLS:
+        return None
+    folder = text_of(line.content, "workdir") or text_of(line.content, "working_directory")
+    command = line.content.get("command", line.content.get("cmd"))
+    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        if len(command) == 2 and command[0] == "apply_patch":
+            return "apply_patch", {"command": command[1]}, folder
+        is_script = len(command) == 3 and command[0].rsplit("/", 1)[-1] in SHELLS and command[1] in ("-c", "-lc")
+        command = command[2] if is_script else shlex.join(command)
+    return ("Bash", {"command": command}, folder) if isinstance(command, str) else None
+
+
 def read(row: dict, state: dict) -> list[Line] | None:
     """Return the messages of a row, and note the model for those that follow and the tokens of the session."""
-    kind, payload = row.get("type"), dict_of(row, "payload")
+    kind, payload = text_of(row, "type"), dict_of(row, "payload")
     if kind == "session_meta" and "meta" not in state:
         _note_session(payload, state)
     if count_of(row, "ordinal") < state.get("inherits", 0):
         return []
     if kind == "turn_context" and text_of(payload, "model"):
         state["model"] = text_of(payload, "model")
-    if kind == "event_msg" and payload.get("type") == "token_count":
+    if kind == "event_msg" and text_of(payload, "type") == "token_count":
         if totals := dict_of(dict_of(payload, "info"), "total_token_usage"):
             state["totals"] = _tokens(totals)
         return []
@@ -45,16 +75,20 @@ def read(row: dict, state: dict) -> list[Line] | None:
         return None
     line = _line(payload)
     if line is None:
-        return [] if payload.get("type") in ITEMS_WITHOUT_WORDS | {"reasoning", "message"} else None
+        return [] if text_of(payload, "type") in ITEMS_WITHOUT_WORDS | {"reasoning", "message"} else None
     return [_placed(line, row, payload, state)]
 
 
 def _placed(line: Line, row: dict, payload: dict, state: dict) -> Line:
-    # Items have an id only now and then: the row's own digest is the same when the file is read again.
-    told = json.dumps([row.get("timestamp"), payload], sort_keys=True).encode("utf-8", "surrogatepass")
-    native_id = text_of(payload, "id") or hashlib.sha256(told).hexdigest()[:32]
+    native_id = text_of(payload, "id") or ("" if line.call_id else _digest_of(row, payload))
     model = text_of({"model": state.get("model")}, "model") if line.role == "assistant" else ""
     return replace(line, at=moment_of(row), native_id=native_id, model=model)
+
+
+def _digest_of(row: dict, payload: dict) -> str:
+    """Return what stands for the id of an item without one: it is the same when the file is read again."""
+    told = json.dumps([row.get("timestamp"), payload], sort_keys=True).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(told).hexdigest()[:32]
 
 
 def _note_session(payload: dict, state: dict):
@@ -65,7 +99,7 @@ def _note_session(payload: dict, state: dict):
 
 
 def _line(payload: dict) -> Line | None:
-    kind = payload.get("type")
+    kind = text_of(payload, "type")
     if kind == "message":
         return _message(text_of(payload, "role"), joined_text(payload.get("content")))
     if kind == "agent_message":
@@ -97,7 +131,7 @@ def _tool(payload: dict) -> str:
 
 
 def _arguments(payload: dict):
-    if payload.get("type") in ("local_shell_call", "web_search_call"):
+    if text_of(payload, "type") in ("local_shell_call", "web_search_call"):
         return dict_of(payload, "action")
     if "input" in payload:
         return {"input": payload["input"]}
