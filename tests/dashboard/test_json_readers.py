@@ -15,7 +15,6 @@ READ_AS_PYTHON = {
     "approvals/aap/webhooks.py": NO_CALL,
     "approvals/agent_definitions/documents.py": "it copies what YAML read; a definition is no call",
     "approvals/agent_runs/launching.py": NO_CALL,
-    "approvals/audit.py": "it checks the bytes of the log's lines, and shows none",
     "approvals/agents/transcripts/codex.py": PAST,
     "approvals/agents/transcripts/values.py": PAST,
     "approvals/claude_own_settings.py": SETTINGS,
@@ -52,10 +51,8 @@ READ_AS_PYTHON = {
     "client/handrail_client/claude_sdk.py": "it does what the SDK does, to see whether digits would be lost",
     "client/handrail_client/connection.py": OWN_FILE,
     "client/handrail_client/json_text.py": "it is what reads digits",
-    "dashboard/event_log/chain.py": "it checks the lines of an export, and shows none",
     "dashboard/json_text.py": "it is what reads digits",
     "dashboard/loop_watch.py": OWN_FILE,
-    "dashboard/ops/backup.py": OWN_FILE,
     "dashboard/ops/proxy_check.py": NO_CALL,
     "dashboard/site/sso/protocol.py": NO_CALL,
 }
