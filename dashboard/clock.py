@@ -21,12 +21,17 @@ def told_as(moment: datetime) -> Iterator[None]:
 
 
 def now() -> datetime:
-    """Return the database's current time, aware, to the microsecond (SQLite: millisecond)."""
+    """Return the database's current time, aware, to the microsecond (SQLite: millisecond).
+
+    SQLite, and a server that is reached through a socket's file, have this machine's clock: nothing asks for it.
+    """
     if moment := _told.get():
         return moment
-    if connection.vendor == "sqlite":  # it asks the clock of this host
+    if connection.vendor == "sqlite":
         present = datetime.now(UTC)
         return present.replace(microsecond=present.microsecond // 1000 * 1000)
+    if connection.settings_dict["HOST"].startswith("/"):
+        return datetime.now(UTC)
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         return cursor.fetchone()[0]
