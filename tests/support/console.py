@@ -7,15 +7,16 @@ import json
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 
 from tests.support import CHECKOUT
 
 
 class Console:
-    def __init__(self, environment: dict, **as_user):
+    def __init__(self, environment: dict, python: str = sys.executable, checkout: Path = CHECKOUT, **as_user):
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.console"],
-            cwd=CHECKOUT,
+            [python, "-m", "tests.support.console"],
+            cwd=checkout,
             env=environment | {"DJANGO_SETTINGS_MODULE": "dashboard.settings"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -93,6 +93,7 @@ class Product:
     """One Handrail in a folder and on a port of its own. `log` is all that it has printed."""
 
     prepared: PreparedHome | None = None  # tests/conftest.py says where
+    checkout, python = CHECKOUT, sys.executable  # a benchmark may run those of another build
 
     def __init__(self, home: Path, *, fresh: bool = False, **environment):
         self.home = home
@@ -164,8 +165,8 @@ class Product:
         self.prepare()
         with self._log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "up"],
-                cwd=CHECKOUT,
+                [self.python, "manage.py", "up"],
+                cwd=self.checkout,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -228,8 +229,8 @@ class Product:
     def manage(self, *args: str, timeout: float = 600, **run) -> subprocess.CompletedProcess:
         """`python manage.py …` beside it, with its environment."""
         return subprocess.run(
-            [sys.executable, "manage.py", *args],
-            cwd=CHECKOUT,
+            [self.python, "manage.py", *args],
+            cwd=self.checkout,
             env=self.environment,
             capture_output=True,
             text=True,
@@ -240,7 +241,7 @@ class Product:
         )
 
     def _printed_by(self, *words: str) -> str:
-        self._console = self._console or Console(self.environment, **self._as_user)
+        self._console = self._console or Console(self.environment, self.python, self.checkout, **self._as_user)
         return self._console.run(*words)
 
     def shell(self, code: str) -> str:
