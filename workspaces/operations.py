@@ -57,21 +57,20 @@ def submit(kind: str, *, workspace, args=None, by: Actor, exclusive=False, dedup
     starts something, and for all that an agent asks for.
     """
     needs_approval.check_operation(workspace, kind, by=by)
-    with transaction.atomic():
-        if dedupe and (known := Operation.objects.filter(dedupe=dedupe).first()):
-            return known
-        if kind in STARTING_KINDS or by.type == "agent":
-            refuse_when_stopped(workspace.team_id)
-        operation = Operation.objects.create(
-            runner=workspace.runner,
-            workspace=workspace,
-            kind=kind,
-            args=args or {},
-            exclusive=exclusive,
-            dedupe=dedupe,
-            due_at=clock.now(),
-            by=_by_column(by),
-        )
+    if dedupe and (known := Operation.objects.filter(dedupe=dedupe).first()):
+        return known
+    if kind in STARTING_KINDS or by.type == "agent":
+        refuse_when_stopped(workspace.team_id)
+    operation = Operation.objects.create(
+        runner_id=workspace.runner_id,
+        workspace=workspace,
+        kind=kind,
+        args=args or {},
+        exclusive=exclusive,
+        dedupe=dedupe,
+        due_at=clock.now(),
+        by=_by_column(by),
+    )
     transaction.on_commit(wake_runner)
     return operation
 

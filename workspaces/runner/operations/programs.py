@@ -39,7 +39,7 @@ class RunCommand(Kind):
         return found if found is not None else await self.perform(job)
 
     def _begins(self, job, command):
-        run = Run.objects.filter(workspace=job.workspace, ended_at=None).first()
+        run = Run.objects.filter(workspace=job.workspace, ended_at=None).values("pk")[:1]
         Command.objects.filter(pk=command.pk).update(started_at=clock.now(), run=run)
         self._counts(job)
 
