@@ -7,7 +7,7 @@ each call at the gate. An agent is at work for some minutes after that, and whil
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from dashboard import clock
 from dashboard.models import Agent, Event, Team
@@ -50,8 +50,10 @@ def enter(workspace: Workspace, caller):
 
 def _note(workspace: Workspace, agent: Agent, now: datetime):
     known = AgentAtWork.objects.filter(workspace=workspace, agent=agent)
-    stale = Q(at=None) | Q(at__lt=now - WRITE_EVERY)
-    if not known.filter(stale).update(at=now) and not known.exists():
+    noted = known.values_list("at", flat=True)[:1]
+    if any(at and at >= now - WRITE_EVERY for at in noted):
+        return
+    if not known.update(at=now):
         AgentAtWork.objects.get_or_create(workspace=workspace, agent=agent, defaults={"at": now})
 
 
@@ -88,7 +90,18 @@ def at_work_in(workspaces: list[Workspace], now: datetime) -> dict[UUID, list[Ag
 
 
 def others(workspace: Workspace, agent: Agent, now: datetime) -> list[Agent]:
+    if not _is_anybody_else(workspace, agent, now):
+        return []
     return [found for found in at_work(workspace, now) if found.pk != agent.pk]
+
+
+def _is_anybody_else(workspace: Workspace, agent: Agent, now: datetime) -> bool:
+    """Return whether any other agent may be at work: as a rule none is, and this takes fewer queries to find out."""
+    recent = AgentAtWork.objects.filter(workspace=OuterRef("pk"), at__gt=now - SESSION).exclude(agent=agent)
+    running = Operation.objects.open().filter(workspace=OuterRef("pk"), by__type="agent").exclude(kind__in=LASTING)
+    either = Exists(recent) | Exists(running.exclude(by__id=str(agent.pk)))
+    calling = extensions.ports.agents_at_work([workspace], now) - {(workspace.pk, str(agent.pk))}
+    return bool(calling) or Workspace.objects.filter(either, pk=workspace.pk).exists()
 
 
 def hint_for(workspace: Workspace | None, caller) -> list[str]:

@@ -34,7 +34,7 @@ def without_keys(text: str) -> str:
 
 def masked(text: str, *workspaces) -> str:
     """Return the text without the secret values of these workspaces (None: of none), and what looks like one."""
-    for workspace in workspaces:
+    for workspace in workspaces if text else ():
         text = secrets.without_values(workspace, text) if workspace is not None else text
     return without_keys(text)
 
