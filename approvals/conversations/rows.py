@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import cached_property
 
 from django.db import transaction
 
@@ -47,7 +48,10 @@ class _Batch:
         digests = {sha256 for line, _, sha256 in self.told if line.kind not in CALLS}
         others = of_session.filter(source=_other(source), sha256__in=digests).exclude(kind__in=CALLS)
         self.others = list(others.order_by("seq"))
-        self.last = of_session.exclude(kind__in=CALLS).order_by("seq").last()
+
+    @cached_property
+    def last(self) -> Message | None:
+        return Message.objects.filter(session=self.session).exclude(kind__in=CALLS).order_by("seq").last()
 
     def _actions(self, lines: list[Line]) -> dict:
         ids = {line.call for line in lines if line.call}

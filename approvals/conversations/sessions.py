@@ -1,5 +1,6 @@
 """The sessions of agents' programs: found or begun, their end, and the tokens that they used."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 from django.db import transaction
@@ -11,31 +12,43 @@ from dashboard import clock
 from dashboard.bounded_names import bounded
 
 MAX_TITLE = 120  # characters
+WRITE_EVERY = timedelta(seconds=5)  # at most one write of a sign of life in this time
 CENTS = Decimal("0.000001")  # prices in US dollars are rounded to this
 
 
 def session_of(agent, dialect: str, native_id: str, *, workspace=None, parent=None, **noted) -> AgentSession:
     """Return the session with this id, begun if it is new. `noted`: what is known; empty values change nothing."""
     now = clock.now()
+    known = AgentSession.objects.filter(agent=agent, dialect=dialect, native_id=bounded(native_id, MAX_ID)).first()
+    if known and not _changes(known, now, workspace, parent, noted):
+        return known
     with transaction.atomic():
-        found, is_new = AgentSession.objects.get_or_create(
+        found, _ = AgentSession.objects.get_or_create(
             agent=agent,
             dialect=dialect,
             native_id=bounded(native_id, MAX_ID),
             defaults={"team_id": agent.team_id, "workspace": workspace, "started_at": now, "last_at": now},
         )
-        changed = {name: value for name, value in noted.items() if value and getattr(found, name) != value}
-        if parent and found.parent_id is None and parent.pk != found.pk:
-            changed["parent"] = parent
-        if workspace and found.workspace_id is None and not is_new:
-            changed["workspace"] = workspace
-        if not is_new:
-            changed |= {"last_at": max(now, found.last_at), "ended_at": None, "end_reason": ""}
+        changed = _changes(found, now, workspace, parent, noted)
         for name, value in changed.items():
             setattr(found, name, value)
         if changed:
             found.save(update_fields=list(changed))
     return found
+
+
+def _changes(found: AgentSession, now, workspace, parent, noted: dict) -> dict:
+    """Return what a sign of life of the session changes in its row."""
+    changed = {name: value for name, value in noted.items() if value and getattr(found, name) != value}
+    if parent and found.parent_id is None and parent.pk != found.pk:
+        changed["parent"] = parent
+    if workspace and found.workspace_id is None:
+        changed["workspace"] = workspace
+    if found.ended_at or found.end_reason:
+        changed |= {"ended_at": None, "end_reason": ""}
+    if changed or now - found.last_at > WRITE_EVERY:
+        changed["last_at"] = max(now, found.last_at)
+    return changed
 
 
 def end(session: AgentSession, reason: str):
