@@ -17,7 +17,7 @@ from approvals.decisions import is_unheld
 from approvals.evaluation import can_be_held, content, current, with_all
 from approvals.expiry import end_if_due, mark_uncertain, record_carried
 from approvals.models import Action, ActionEndCode, Status, Tier
-from approvals.transitions import applied_tree, withdraw
+from approvals.transitions import SNAPSHOT_TIERS, applied_tree, withdraw
 from dashboard import clock
 from dashboard.problems import Problem, conflict
 from workspaces import history, lifecycle
@@ -50,7 +50,7 @@ class Broker(Kind):
         if await job.thread(applied_tree, action):
             return await self._apply(job, action)
         if action.status == Status.APPROVED:
-            snapshot = await _saved(job, action) if action.tier in gate.SNAPSHOT_TIERS else None
+            snapshot = await _saved(job, action) if action.tier in SNAPSHOT_TIERS else None
             await job.thread(bound_files.verify, action)
             await job.mark_started()
             await job.thread(_take, job, action, call, snapshot)

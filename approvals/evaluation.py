@@ -245,6 +245,14 @@ def with_all(actions, *, bodies=True):
     ).prefetch_related(Prefetch("revisions", revisions), Prefetch("decisions", Decision.objects.select_related("user")))
 
 
+def remember(action: Action, revision: Revision):
+    """Keep the only revision of an action that nobody has decided with it, so that no query looks for what it has."""
+    for name, rows in (("revisions", [revision]), ("decisions", [])):
+        known = getattr(action, name).all()
+        known._result_cache, known._prefetch_done = rows, True
+        action.__dict__.setdefault("_prefetched_objects_cache", {})[name] = known
+
+
 def current(action: Action) -> Revision:
     """Return the action's current revision."""
     return next((r for r in action.revisions.all() if r.number == action.revision), None) or action.revisions.get(

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.text import Truncator
 
-from approvals import bound_files, own_questions, policies, questions
+from approvals import bound_files, policies, questions
 from approvals.agent_runs import asked
 from approvals.calls import GATE, Call
 from approvals.decisions import decide, extend, may_take_back, take_back
@@ -18,7 +18,7 @@ from approvals.expiry import end_if_due, mark_uncertain, sweep
 from approvals.models import Action, ActionEndCode, ActionMessage, ModelUsage, Status, Tier
 from approvals.submission import is_approval_for, of_call, refuse_when_stopped, submit, unheard_approval
 from approvals.talk import interrupts
-from approvals.transitions import actor_of, answer_conflict, move, withdraw
+from approvals.transitions import actor_of, answer_conflict, move, needs_snapshot, withdraw
 from dashboard import clock, lookup
 from dashboard.failpoints import failpoint
 from dashboard.models import Actor, Team
@@ -51,7 +51,6 @@ __all__ = [
     "take_back",
 ]
 
-SNAPSHOT_TIERS = (Tier.MEDIUM, Tier.HIGH, Tier.CRITICAL)
 SNAPSHOT_TIMEOUT = 60
 MAX_NOTE = 2000
 
@@ -129,8 +128,7 @@ def _ready(pk, digest: str, caller):
     if action.workspace:
         _refuse_if_unbound(action.workspace, caller)
         agents_at_work.enter(action.workspace, caller)
-    changes_nothing = action.tier not in SNAPSHOT_TIERS or action.tool in own_questions.TOOLS
-    if action.workspace is None or changes_nothing:
+    if not needs_snapshot(action.tier, action.tool, action.workspace):
         return action, None
     label = snapshot_label(action)
     return action, lifecycle.snapshot(action.workspace, by=actor_of(action), kind="action", label=label)

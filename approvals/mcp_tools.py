@@ -76,6 +76,8 @@ def _doubts(call, found, team_id) -> list[str]:
 
 def accept(action):
     """Take the definition that a person has just approved as the known one."""
+    if not action.tool.startswith("mcp__"):
+        return
     digests = {entry["kind"]: entry["sha256"] for entry in _stated(current(action))}
     if SERVER in digests and digests.get(TOOL, UNKNOWN) != UNKNOWN:
         McpTool.objects.filter(team=action.team_id, tool=action.tool, server=digests[SERVER]).update(

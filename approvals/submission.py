@@ -1,11 +1,11 @@
 """Submit a call: judge it, store it as an action, and apply the verdict of the policy or a grant."""
 
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, F, Max, Q, When
+from django.db.models import Case, Exists, F, OuterRef, Q, Value, When
 
 from approvals import (
     asked_again,
@@ -23,11 +23,20 @@ from approvals.asked_snapshots import asking
 from approvals.bound_files import Bound
 from approvals.calls import GATE, Call, sha256
 from approvals.emergency_stop import STOPPED
-from approvals.evaluation import PolicyResult, can_be_held, content, judge_or_ask, with_all
+from approvals.evaluation import PolicyResult, can_be_held, content, judge_or_ask, remember, with_all
 from approvals.expiry import end_if_due
-from approvals.models import OPEN_RUNS, Action, AgentRun, Status, Tier
+from approvals.models import OPEN_RUNS, Action, AgentRun, Interrupt, Status, Tier
 from approvals.talk import interrupts
-from approvals.transitions import LIVE, add_revision, approve, move, policy_label, record
+from approvals.transitions import (
+    LIVE,
+    actor_without_people,
+    add_revision,
+    carry_out,
+    consume_by,
+    needs_snapshot,
+    policy_label,
+    record_each,
+)
 from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.models import Actor, Team
@@ -50,20 +59,23 @@ ASKED_OVER_THE_API = "Needs approval: the agent asked Handrail to change this fi
 
 
 @retried
-def submit(call: Call, *, caller) -> tuple[Action, bool]:
+def submit(call: Call, *, caller, runs: bool = False) -> tuple[Action, bool]:
     """Submit a call; return (action, whether it is new).
 
     The existing action is returned for the same idempotency key, and for the same call of the same session while it is
-    live or the agent has not heard its answer. Problem 403, 409 (stopped, interrupted, another agent at work), 422, 429
-    (too many pending).
+    live or the agent has not heard its answer. `runs`: the agent runs the call as soon as it hears that it is allowed,
+    so an allowed one that needs no snapshot is used in the same transaction.
+
+    Problem 403, 409 (stopped, interrupted, another agent at work), 422, 429 (too many pending).
     """
     failpoint("K0")
     _check_submitter(caller)
-    expires_in = _expiry_of(call)
+    standing = _standing(call, caller.agent)
+    expires_in = _expiry_of(call, standing)
     if call.workspace:
         agents_at_work.enter(call.workspace, caller)
         activity.touch(call.workspace)
-    if known := _known(call, caller):
+    if known := _known(call, caller, standing):
         return known, False
     call.canonical()  # raises Problem 422 before any other work
     own_questions.check_new(call.tool, call.arguments)
@@ -75,14 +87,14 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     failpoint("K2")
     with transaction.atomic():
         # The turn makes this check for the same call, the stop, the limits and the new number atomic.
-        team = Team.objects.locked().get(pk=caller.agent.team_id)
-        known = _same_key(call, caller.agent) or _same_call(call, caller.agent)
+        Team.objects.take_turn(caller.agent.team_id)
+        standing = _standing(call, caller.agent)
+        known = _same_key(call, caller.agent) or (_same_call(call, caller.agent) if standing.has_same else None)
         if known is None:
-            _refuse_if_stopped(team)
-            _refuse_if_ended_by_a_person(call, caller)
+            _refuse_if_ended_by_a_person(call, caller, standing)
             grant = grant if grant and grants.use(grant) else None
             found = secret_reads.widen(found, reading, call.workspace)
-            action = _insert(call, bound, found, caller, team, expires_in, grant)
+            action = _insert(call, bound, found, caller, standing, expires_in, grant, runs=runs)
     if known:
         return end_if_due(known), False
     failpoint("K1")
@@ -90,10 +102,40 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     return action, True
 
 
-def _refuse_if_ended_by_a_person(call: Call, caller):
-    """Raise Problem 409 while the session is interrupted, or the turn that it is in was asked to end."""
-    interrupts.refuse_verb(caller, call.workspace.key if call.workspace else "", call.session)
-    asked.refuse(caller.agent, call.session)
+@dataclass(frozen=True)
+class _Standing:
+    """What one query says of a call's team and agent; what may hold of the call itself is looked at further."""
+
+    stopped_at: datetime | None
+    last_number: int  # of the team's actions
+    is_interrupted: bool  # the agent, or a session of it
+    is_asked_to_end: bool  # a turn of the agent, if it was started by Handrail
+    is_started: bool  # a run of a started agent is open in the workspace
+    has_same: bool  # an earlier action of the same call and session
+
+
+def _standing(call: Call, agent) -> _Standing:
+    runs = AgentRun.objects.filter(workspace=call.workspace, state__in=OPEN_RUNS)
+    found = Team.objects.annotate(
+        last_number=Action.objects.filter(team=OuterRef("pk")).order_by("-number").values("number")[:1],
+        is_interrupted=Exists(Interrupt.objects.active(clock.now()).filter(agent=agent)),
+        is_asked_to_end=Exists(asked.ending(agent)),
+        is_started=Exists(runs) if call.workspace else Value(False),
+        has_same=Exists(of_call(call, agent)) if call.session else Value(False),
+    )
+    names = [each.name for each in fields(_Standing)]
+    found = _Standing(*found.values_list(*names).get(pk=agent.team_id))
+    return replace(found, last_number=found.last_number or 0)
+
+
+def _refuse_if_ended_by_a_person(call: Call, caller, standing: _Standing):
+    """Raise Problem 409 while all or the session is stopped, or the turn that it is in was asked to end."""
+    if standing.stopped_at:
+        raise conflict(STOPPED, code="stopped")
+    if standing.is_interrupted:
+        interrupts.refuse_verb(caller, call.workspace.key if call.workspace else "", call.session)
+    if standing.is_asked_to_end:
+        asked.refuse(caller.agent, call.session)
 
 
 def _check_submitter(caller):
@@ -104,17 +146,17 @@ def _check_submitter(caller):
         raise not_allowed("Only agents submit actions.")
 
 
-def _expiry_of(call: Call) -> int:
+def _expiry_of(call: Call, standing: _Standing) -> int:
     """Return the seconds after which the action of this call expires. Problem 422."""
-    expires_in = _default_expiry(call) if call.expires_in_s is None else call.expires_in_s
+    expires_in = _default_expiry(standing) if call.expires_in_s is None else call.expires_in_s
     if not 1 <= expires_in <= MAX_EXPIRY_SECONDS:
         raise invalid(f"expires_in_s must be from 1 to {MAX_EXPIRY_SECONDS:,}.")
     return min(expires_in, call.hold_s) if call.hold_s else expires_in
 
 
-def _default_expiry(call: Call) -> int:
+def _default_expiry(standing: _Standing) -> int:
     """Return the installation's seconds; a day for what an agent that Handrail started asks, which may be at night."""
-    if call.workspace and AgentRun.objects.filter(workspace=call.workspace, state__in=OPEN_RUNS).exists():
+    if standing.is_started:
         return max(settings.HANDRAIL_EXPIRY_SECONDS, STARTED_AGENT_EXPIRY)
     return settings.HANDRAIL_EXPIRY_SECONDS
 
@@ -133,12 +175,11 @@ def _verdict(call: Call, agent):
     return found
 
 
-def _known(call: Call, caller) -> Action | None:
+def _known(call: Call, caller, standing: _Standing) -> Action | None:
     known = _same_key(call, caller.agent)
     if known is None:
-        refuse_when_stopped(caller.agent.team)
-        _refuse_if_ended_by_a_person(call, caller)
-        known = _same_call(call, caller.agent)
+        _refuse_if_ended_by_a_person(call, caller, standing)
+        known = _same_call(call, caller.agent) if standing.has_same else None
     return known and end_if_due(known)
 
 
@@ -153,14 +194,9 @@ def _same_key(call: Call, agent) -> Action | None:
 
 
 def _same_call(call: Call, agent) -> Action | None:
-    if not call.session:
-        return None
-    same = of_call(call, agent)
-    if not same.exists():  # as a rule; the query below takes Django some milliseconds to put together
-        return None
     mine = _of_event(call)
     first = Case(When(mine, then=1), When(LIVE, then=2), default=3)
-    return same.filter(mine | LIVE | UNHEARD).order_by(first, "-created_at").first()
+    return of_call(call, agent).filter(mine | LIVE | UNHEARD).order_by(first, "-created_at").first()
 
 
 def of_call(call: Call, agent):
@@ -192,10 +228,6 @@ def is_approval_for(action: Action, call: Call) -> bool:
 def refuse_when_stopped(team):
     """Raise Problem 409 while the team is stopped."""
     team.refresh_from_db(fields=["stopped_at"])
-    _refuse_if_stopped(team)
-
-
-def _refuse_if_stopped(team):
     if team.stopped_at:
         raise conflict(STOPPED, code="stopped")
 
@@ -225,16 +257,18 @@ def _refuse_when_too_many(pending, agent):
         raise Problem(429, f"The limit of {limit} pending actions of {agent.name} is reached. Try again later.")
 
 
-def _insert(call: Call, bound: Bound, found: PolicyResult, caller, team, expires_in: int, grant) -> Action:
+def _insert(
+    call: Call, bound: Bound, found: PolicyResult, caller, standing: _Standing, expires_in: int, grant, *, runs: bool
+) -> Action:
     agent, now, canonical = caller.agent, clock.now(), call.canonical(bound.canonical)
-    mine = Action.objects.filter(team=team)
     if grant:
         found = replace(found, reasons=grants.reasons(grant, found))
     elif found.needs_approval:
-        _refuse_when_too_many(mine.pending(), agent)
+        _refuse_when_too_many(Action.objects.filter(team=agent.team_id).pending(), agent)
+    answer, told = _first_answer(call, found, grant, now, runs=runs)
     action = Action(
-        team=team,
-        number=(mine.aggregate(last=Max("number"))["last"] or 0) + 1,
+        team_id=agent.team_id,
+        number=standing.last_number + 1,
         agent=agent,
         workspace=call.workspace,
         mode=call.mode,
@@ -253,29 +287,44 @@ def _insert(call: Call, bound: Bound, found: PolicyResult, caller, team, expires
         grant=grant,
         quorum=found.quorum,
         envelope=found.envelope if found.is_allowed else None,
-        tool_schema=tool_schemas.keep(team.pk, call.schema) if call.schema else None,
+        tool_schema=tool_schemas.keep(agent.team_id, call.schema) if call.schema else None,
         created_at=now,
         expires_at=now + timedelta(seconds=expires_in),
         hold_until=now + timedelta(seconds=call.hold_s) if call.hold_s else None,
+        **answer,
     )
     action.call_hash = call.hash_for(agent) if call.session else sha256(str(action.pk).encode())
     action.save(force_insert=True)
-    add_revision(action, 1, canonical, found, caller.actor, files=bound.files)
-    record(action, "action.submitted", caller.actor, {"mode": action.mode, "tool": action.tool[:80]})
-    _first_answer(action, found, now)
+    revision = add_revision(action, 1, canonical, found, caller.actor, files=bound.files)
+    told = [(verb, by(action), data) for verb, by, data in told]
+    record_each(action, [("action.submitted", caller.actor, {"mode": action.mode, "tool": action.tool[:80]}), *told])
+    if action.status == Status.RUNNING:
+        remember(action, revision)
+    elif action.status == Status.APPROVED:
+        carry_out(action)
+    elif action.status == Status.PENDING:
+        asking.begin(action)
+        if policies.rehearses(found.policy, action.tier):
+            rehearsals.start_by_rule(action, by=_policy(action))
     return action
 
 
-def _first_answer(action: Action, found: PolicyResult, now):
-    """Apply the verdict of the policy or a grant: allow, deny, or record that a person is asked."""
-    pending = Q(status=Status.PENDING, digest=action.digest)
-    by = Actor.system(policy_label(action))
-    if found.is_allowed or action.grant:
-        approve(action, verb="action.allowed", by=by, when=pending)
-    elif found.tier == Tier.FORBIDDEN:
-        move(action, Status.DENIED, verb="action.denied", by=by, when=pending, decided_at=now, ended_at=now)
-    else:
-        record(action, "action.waiting", by, {"undo": action.undo, "quorum": action.quorum})
-        asking.begin(action)
-        if policies.rehearses(found.policy, action.tier):
-            rehearsals.start_by_rule(action, by=by)
+def _policy(action: Action) -> Actor:
+    return Actor.system(policy_label(action))
+
+
+def _first_answer(call: Call, found: PolicyResult, grant, now, *, runs: bool) -> tuple[dict, list]:
+    """Return what the verdict of the policy or a grant makes of a new action: (fields, [(verb, whose, data)]).
+
+    `runs`: an allowed call is used at once, if it needs no snapshot. Nobody has read of that yet.
+    """
+    if found.is_allowed or grant:
+        answer = {"status": Status.APPROVED, "decided_at": now, "consume_by": consume_by(now)}
+        told = [("action.allowed", _policy, None)]
+        if runs and call.mode == GATE and not needs_snapshot(found.tier, call.tool, call.workspace):
+            answer |= {"status": Status.RUNNING, "consumed_at": now}
+            told.append(("action.consumed", actor_without_people, None))
+        return answer, told
+    if found.tier == Tier.FORBIDDEN:
+        return {"status": Status.DENIED, "decided_at": now, "ended_at": now}, [("action.denied", _policy, None)]
+    return {}, [("action.waiting", _policy, {"undo": found.undo, "quorum": found.quorum})]

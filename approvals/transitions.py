@@ -1,7 +1,7 @@
 """Change actions: always by a conditional update, with the event in the same transaction."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from approvals import own_questions
 from approvals.calls import BROKER, sha256
-from approvals.models import Action, ActionEndCode, BoundFile, Decision, Revision, Status
+from approvals.models import Action, ActionEndCode, BoundFile, Decision, Revision, Status, Tier
 from approvals.own_verbs import OWN_VERBS
 from dashboard import clock
 from dashboard.models import Actor, Event, Team
@@ -21,7 +21,11 @@ from workspaces.services import rehearsals
 
 CARRIED_OUT_BY = "broker"
 UNUSED = (Status.DENIED, Status.EXPIRED, Status.CANCELLED)  # ends of an action that did not run
-FIXED = ("id", "team", "agent", "workspace")  # what no change of an action touches, so that objects loaded for it stay
+# What changes of an action may touch; the rest keeps the objects that were loaded for it.
+CHANGING = [
+    field.name for field in Action._meta.concrete_fields if field.name not in ("id", "team", "agent", "workspace")
+]
+SNAPSHOT_TIERS = (Tier.MEDIUM, Tier.HIGH, Tier.CRITICAL)
 LIVE = Q(status=Status.PENDING) | Q(status=Status.APPROVED, consumed_at=None)  # still undecided, or not used yet
 
 
@@ -31,10 +35,11 @@ def move(action: Action, to: str, *, verb: str, by: Actor, when: Q, data=None, *
 
     `verb` and `data` become its event; `fields` are updated with the status. `action` is reloaded on success.
     """
-    with Team.objects.turn(action.team_id):
+    with transaction.atomic(savepoint=False):
+        Team.objects.take_turn(action.team_id)
         if not Action.objects.filter(when, pk=action.pk).update(status=to, **fields):
             return False
-        action.refresh_from_db(fields=[field.name for field in Action._meta.concrete_fields if field.name not in FIXED])
+        action.refresh_from_db(fields=CHANGING)
         if action.rehearsal_id and _forgets_rehearsal(action, to, fields):
             rehearsals.drop(action.rehearsal)
             action.rehearsal = None
@@ -58,6 +63,11 @@ def applied_tree(action: Action) -> str:
 
 def record(action: Action, verb: str, by: Actor, data=None):
     """Record an event of an action, without the call's arguments."""
+    record_each(action, [(verb, by, data)])
+
+
+def record_each(action: Action, entries: list[tuple]):
+    """Record an event of an action for each (verb, actor, data), as `record` does."""
     about = {
         "number": action.number,
         "title": action.title,
@@ -65,16 +75,17 @@ def record(action: Action, verb: str, by: Actor, data=None):
         "digest": action.digest,
         "agent": str(action.agent_id),
     }
-    Event.objects.record(
-        action.team_id, actor=by, verb=verb, subject=action, workspace=action.workspace_id, data=about | (data or {})
-    )
+    told = [(verb, by, about | (data or {})) for verb, by, data in entries]
+    Event.objects.record_each(action.team_id, told, subject=action, workspace=action.workspace_id)
 
 
-def approve(action: Action, *, verb: str, by: Actor, when: Q, data=None, **fields) -> bool:
-    """Approve the current digest; in broker mode also submit its operation to the runner. False if it has moved."""
+def approve(action: Action, *, verb: str, by: Actor, when: Q, data=None, tree: str = "", **fields) -> bool:
+    """Approve the current digest; if Handrail carries it out, also submit its operation. False if it has moved.
+
+    `tree`: the tree that a rehearsal left, if the approval applies it instead of a run.
+    """
     now = clock.now()
-    consume_by = now + timedelta(seconds=settings.HANDRAIL_CONSUME_SECONDS)
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         if not move(
             action,
             Status.APPROVED,
@@ -83,19 +94,37 @@ def approve(action: Action, *, verb: str, by: Actor, when: Q, data=None, **field
             when=when,
             data=data,
             decided_at=now,
-            consume_by=consume_by,
+            consume_by=consume_by(now),
             **fields,
         ):
             return False
-        carry_out(action)
+        carry_out(action, tree)
     return True
+
+
+def consume_by(decided_at) -> datetime:
+    """Return until when an approval can be used."""
+    return decided_at + timedelta(seconds=settings.HANDRAIL_CONSUME_SECONDS)
+
+
+def needs_snapshot(tier: str, tool: str, workspace) -> bool:
+    """Return whether a snapshot of the workspace is taken before a call of this tier."""
+    return workspace is not None and tier in SNAPSHOT_TIERS and tool not in own_questions.TOOLS
 
 
 def actor_of(action: Action) -> Actor:
     """Return the actor in whose name an approved action is carried out: its agent, with who approved it."""
     counted = Q(verdict="approve", revision__number=action.revision) | Q(final=True)
     people = action.decisions.filter(counted).order_by("at").values_list("user__username", flat=True)
-    approved_by = ", ".join(dict.fromkeys(people)) or policy_label(action)
+    return _agent_allowed_by(action, ", ".join(dict.fromkeys(people)) or policy_label(action))
+
+
+def actor_without_people(action: Action) -> Actor:
+    """Return the same for an action that no person has decided."""
+    return _agent_allowed_by(action, policy_label(action))
+
+
+def _agent_allowed_by(action: Action, approved_by: str) -> Actor:
     return replace(Actor.agent(action.agent), approval=str(action.pk), approved_by=approved_by)
 
 
@@ -115,13 +144,13 @@ def agents_running(workspaces, now) -> set[tuple[UUID, str]]:
     return {(place, str(agent)) for place, agent in running.values_list("workspace", "agent")}
 
 
-def carry_out(action: Action):
-    """Submit an approved action to the runner if Handrail carries it out.
+def carry_out(action: Action, tree: str = ""):
+    """Submit an approved action to the runner if Handrail carries it out; `tree` as in `approve`.
 
     That is in broker mode, and where a person approved what a rehearsal left instead of a run. Problem 409 if its
     workspace cannot be used now.
     """
-    if action.mode != BROKER and not applied_tree(action):
+    if action.mode != BROKER and not tree:
         return
     by = actor_of(action)
     own_verb = action.tool in OWN_VERBS

@@ -312,32 +312,41 @@ class EventQuerySet(models.QuerySet):
 
     def record(self, team, *, actor: Actor, verb: str, subject, workspace=None, data=None) -> "Event":
         """Append one event in the caller's transaction; `subject` is a model instance, `data` plain JSON."""
-        team_id = getattr(team, "pk", team)
-        subject_type = subject._meta.model_name
-        with transaction.atomic(using=self.db):
+        return self.record_each(team, [(verb, actor, data)], subject=subject, workspace=workspace)[0]
+
+    def record_each(self, team, entries: list[tuple], *, subject, workspace=None) -> list["Event"]:
+        """Append an event about the subject for each (verb, actor, data), in their order, as `record` does."""
+        team_id, at = getattr(team, "pk", team), clock.now()
+        with transaction.atomic(using=self.db, savepoint=False):
             # The team's row is locked, so numbers have no gaps and the hash chain no forks. (SQLite has one writer.)
             seq, head = Team.objects.locked().values_list("event_seq", "event_head").get(pk=team_id)
-            seq += 1
-            event = Event(
-                team_id=team_id,
-                seq=seq,
-                at=clock.now(),
-                actor_type=actor.type,
-                actor_id=actor.id,
-                actor_label=actor.label[:200],
-                verb=verb,
-                subject_type=subject_type,
-                subject_id=str(subject.pk),
-                workspace_id=getattr(workspace, "pk", workspace),
-                data=redaction.clean((data or {}) | ({"approved_by": actor.approved_by} if actor.approved_by else {})),
-                prev=head,
-            )
-            event.hash = chain_hash(event.as_export())
-            event.save(force_insert=True)
-            Team.objects.filter(pk=team_id).update(event_seq=seq, event_head=event.hash)
+            events = []
+            for verb, actor, data in entries:
+                seq += 1
+                event = Event(
+                    team_id=team_id,
+                    seq=seq,
+                    at=at,
+                    actor_type=actor.type,
+                    actor_id=actor.id,
+                    actor_label=actor.label[:200],
+                    verb=verb,
+                    subject_type=subject._meta.model_name,
+                    subject_id=str(subject.pk),
+                    workspace_id=getattr(workspace, "pk", workspace),
+                    data=redaction.clean(
+                        (data or {}) | ({"approved_by": actor.approved_by} if actor.approved_by else {})
+                    ),
+                    prev=head,
+                )
+                head = event.hash = chain_hash(event.as_export())
+                events.append(event)
+            self.bulk_create(events)
+            Team.objects.filter(pk=team_id).update(event_seq=seq, event_head=head)
             transaction.on_commit(wake_feeds, using=self.db)
-        log_event(event)
-        return event
+        for event in events:
+            log_event(event)
+        return events
 
     @transaction.atomic
     def record_for_all(self, *, actor: Actor, verb: str, data=None):

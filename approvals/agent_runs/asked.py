@@ -1,6 +1,6 @@
 """What a turn of a started agent has asked people: it ends with the turn, as nobody is there to run it any more."""
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from approvals.calls import GATE
 from approvals.expiry import mark_uncertain
@@ -26,12 +26,16 @@ def leave_unclear(run: AgentRun, by: Actor):
         mark_uncertain(action, NO_OUTCOME, by=by, when=running)
 
 
-def refuse(agent, session: str):
-    """Raise Problem 409 for a session whose turn was asked to end: what it still asks or uses does not run."""
-    ending = AgentRun.objects.filter(
+def ending(agent) -> QuerySet[AgentRun]:
+    """Return the open runs of the agent whose turn was asked to end; one may come more than once."""
+    return AgentRun.objects.filter(
         agent=agent, state__in=OPEN_RUNS, turns__end="", turns__asked_to_end_at__isnull=False
     )
-    for run in ending.distinct() if session else ():
+
+
+def refuse(agent, session: str):
+    """Raise Problem 409 for a session whose turn was asked to end: what it still asks or uses does not run."""
+    for run in ending(agent).distinct() if session else ():
         if not run.native_id or session in _sessions(run):
             raise conflict("A person has ended this turn of the agent, so nothing is allowed.", code=interrupts.CODE)
 

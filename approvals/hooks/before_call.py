@@ -13,7 +13,7 @@ from approvals.hooks import held_calls, opened_hosts, own_prompts, repeated
 from approvals.hooks.connection import connection_of
 from approvals.hooks.hold import LONGEST_HOLD, Verdict, hold
 from approvals.hooks.workspace_of import sign_of_life, workspace_of
-from approvals.models import Status
+from approvals.models import Action, Status
 from approvals.own_questions import ELICITATION
 from approvals.wrapping import can_wrap
 from dashboard import clock
@@ -40,6 +40,15 @@ def call_of(request, heard: OfCall | Asked, dialect: Dialect, caller) -> Call:
     )
 
 
+def _call_as_it_runs(request, heard: Before, dialect: Dialect, caller) -> Call:
+    """Return the call, and whether it is answered with one into the box of its folder."""
+    call = call_of(request, heard, dialect, caller)
+    if dialect.runs_in_box:
+        call = replace(call, wraps=can_wrap(call.tool, call.arguments, call.cwd, call.workspace))
+    call.hash_for(caller.agent)  # here, because that of a large call takes a while
+    return call
+
+
 async def call_asked(request, heard: Before, dialect: Dialect, caller) -> Reply:
     """Hold the call until it is decided, and return what the agent may do."""
     tool, arguments = heard.tool, heard.arguments
@@ -48,11 +57,9 @@ async def call_asked(request, heard: Before, dialect: Dialect, caller) -> Reply:
         return Reply() if dialect.asks_here else Reply(ALLOW, "The agent asks its own person.", arguments)
     if dialect.comes_after_hook and (asked := await sync_to_async(own_prompts.allowed_at_hook)(heard, caller)):
         return Reply(ALLOW, f"{asked} was allowed at the agent's own hook.", arguments)
-    call = await sync_to_async(call_of)(request, heard, dialect, caller)
+    call = await sync_to_async(_call_as_it_runs)(request, heard, dialect, caller)
     if dialect.edits != WHOLE and (asked := await sync_to_async(repeated.taken)(call, caller)):
         return Reply(ALLOW, f"{asked} was approved as this call.", arguments)
-    if dialect.runs_in_box:
-        call = replace(call, wraps=await sync_to_async(can_wrap)(call.tool, call.arguments, call.cwd, call.workspace))
     verdict = await hold(call, request=request, caller=caller, patience_s=dialect.patience_s)
     if verdict.is_left:
         return Reply(user_message=verdict.user_message)
@@ -76,13 +83,18 @@ async def _what_runs(call: Call, verdict: Verdict, caller, dialect: Dialect) -> 
     if verdict.replays is not None:
         arguments = arguments | {"command": await sync_to_async(held_calls.replayed)(verdict.replays)}
     elif verdict.held is not None:
-        arguments = await sync_to_async(held_calls.wrapped)(call, arguments, verdict.held, caller)
-        if await sync_to_async(held_calls.is_first)(call, caller):
+        arguments, is_first = await sync_to_async(_held)(call, arguments, verdict.held, caller)
+        if is_first:
             context = " ".join(filter(None, (held_calls.CONTEXT, context)))
     elif verdict.action is not None:
         arguments, said = await sync_to_async(opened_hosts.with_pass)(verdict.action, arguments, dialect)
         context = " ".join(filter(None, (context, said)))
     return arguments, context
+
+
+def _held(call: Call, arguments: dict, action: Action, caller) -> tuple[dict, bool]:
+    """Return the tool input that runs the call in the box, and whether it is the session's first there."""
+    return held_calls.wrapped(call, arguments, action, caller), held_calls.is_first(call, caller)
 
 
 async def question_asked(request, heard: Asked, dialect: Dialect, caller) -> Reply:

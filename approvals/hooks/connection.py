@@ -8,6 +8,7 @@ from dashboard.outages import patiently
 from dashboard.threads import query_in_thread
 
 KEY = "handrail.hook"  # in the ASGI scope
+UNKNOWN = object()
 
 
 class Connection:
@@ -20,6 +21,7 @@ class Connection:
         self.is_closed = False
         self.began = time.monotonic()
         self.asked_at = None  # the database's time when the view first read the call; it stays if the view runs again
+        self.workspace = UNKNOWN  # which the hook is for, once it was looked up
         self._when_sent: list[Callable] = []
         self._at_end: list[Callable] = []
 
@@ -38,6 +40,7 @@ class Connection:
     def begin_again(self):
         """Drop the callbacks for after the response: the view runs again from its beginning."""
         self._when_sent.clear()
+        self.workspace = UNKNOWN
 
     def end(self):
         for function in self._at_end:

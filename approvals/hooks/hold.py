@@ -94,7 +94,7 @@ async def hold(call: Call, *, request, caller: Caller, patience_s: int) -> Verdi
     finds its action and its decision. The action is withdrawn after the last hook of it closed its connection.
     """
     connection = connection_of(request)
-    hook = OpenHook(await query_in_thread(call.hash_for, caller.agent), call.call_id)
+    hook = OpenHook(call.hash_for(caller.agent), call.call_id)
     connection.at_end(hook.leave)
     try:
         action = await _answer(call, request, caller, hook, patience_s)
@@ -113,7 +113,10 @@ async def _answer(call: Call, request, caller: Caller, hook: OpenHook, patience_
     """Return the action once it may run, it is over, or the hook must return."""
     deadline = connection_of(request).began + min(settings.HANDRAIL_HOLD_SECONDS, LONGEST_HOLD, patience_s)
     async with turn(caller.agent.pk):
-        action, is_new = await sync_to_async(gate.submit)(call, caller=caller)
+        action, is_new = await sync_to_async(gate.submit)(call, caller=caller, runs=True)
+    if is_new and action.status == Status.RUNNING:
+        hook.is_approved = True
+        return action
     hook.at_once = is_new and gate.is_answered(action)
     if action.open_question_id:
         await _take_answer(action, call, caller)

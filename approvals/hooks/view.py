@@ -21,7 +21,6 @@ from approvals.talk import interrupts
 from dashboard.door.walk import takes_tokens
 from dashboard.models import Event
 from dashboard.problems import Problem, not_found
-from dashboard.threads import query_in_thread
 from workspaces import agents_at_work
 
 VERBS = {Began: "session.started", TurnEnded: "session.stopped", Ended: "session.ended"}
@@ -35,13 +34,21 @@ async def hook(request, agent: str) -> tuple[dict, bool]:
         raise Problem(405, "Send hooks as POST. Nothing is allowed.")
     if (dialect := dialects.find(agent)) is None:
         raise not_found("agent")
-    caller = await query_in_thread(read_caller, request)
-    event = await sync_to_async(read_body)(request)
+    caller, event = await sync_to_async(_read)(request)
     heard = dialect.read(event, request.headers.get("X-Handrail-Event", ""))
     reply = await _reply(request, heard, dialect, caller)
-    await query_in_thread(_keep_what_it_says, event, request, heard, dialect, caller)
-    reply = await query_in_thread(_with_people, reply, request, heard, dialect, caller)
+    reply = await sync_to_async(_finish)(reply, event, request, heard, dialect, caller)
     return dialect.answer(heard, reply), isinstance(heard, Before | Asked)
+
+
+def _read(request) -> tuple:
+    """Return (caller, event). Problem 400, 401, 403, 413, 422."""
+    return read_caller(request), read_body(request)
+
+
+def _finish(reply: Reply, event: dict, request, heard: Heard, dialect: Dialect, caller) -> Reply:
+    _keep_what_it_says(event, request, heard, dialect, caller)
+    return _with_people(reply, request, heard, dialect, caller)
 
 
 def _with_people(reply: Reply, request, heard: Heard, dialect: Dialect, caller) -> Reply:

@@ -4,15 +4,19 @@ from contextlib import suppress
 
 from approvals import calls
 from approvals.agents.heard import Heard
+from approvals.hooks.connection import UNKNOWN, connection_of
 from dashboard.problems import Problem
 from workspaces import activity
 from workspaces.models import Workspace
 
 
 def workspace_of(request, heard: Heard, caller) -> Workspace | None:
-    """Return the workspace that the hook is for, None if there is none. Problem 404, 409, 410."""
-    key = request.headers.get("X-Handrail-Workspace") or request.GET.get("workspace")
-    return calls.find_workspace(key, caller) or calls.folder_around(heard.cwd, caller)
+    """Return the workspace that the hook is for, None if there is none; it is looked up once. Problem 404, 409, 410."""
+    connection = connection_of(request)
+    if connection.workspace is UNKNOWN:
+        key = request.headers.get("X-Handrail-Workspace") or request.GET.get("workspace")
+        connection.workspace = calls.find_workspace(key, caller) or calls.folder_around(heard.cwd, caller)
+    return connection.workspace
 
 
 def sign_of_life(request, heard: Heard, caller):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiohttp
 
-from bench.loop.desk import Desk
+from bench.desk import Desk
 from tests.support import CHECKOUT
 from tests.support.held_calls import HOLD, give
 from tests.support.product import Product

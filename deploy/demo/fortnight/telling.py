@@ -15,11 +15,12 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from approvals import gate, prompts, questions
+from approvals.answer import Answer
 from approvals.asked_snapshots import taking
 from approvals.calls import Call
 from approvals.models import Action, Status, Tier
 from approvals.talk import messages
-from approvals.transitions import actor_of
+from approvals.transitions import SNAPSHOT_TIERS, actor_of
 from dashboard import clock
 from dashboard.access import Caller, caller_of
 from dashboard.models import Actor, Agent, Membership, Role, Team
@@ -245,14 +246,14 @@ class Telling:
                 questions.answer(action, caller=caller, text=answered)
         verdict = "deny" if how == "deny" or action.tier == Tier.CRITICAL else "approve"
         with self._later(5, 150):
-            gate.decide(action, verdict, caller=person, digest=action.digest, comment=comment)
+            gate.decide(action, Answer(verdict, action.digest, comment), caller=person)
             action.refresh_from_db()
 
     def _run(self, workspace, action, step, caller):
         """Use the approval as gate.consume does, with a snapshot before, and report how it ended."""
         by, before = actor_of(action), None
         with self._later(0, 1):
-            if action.tier in gate.SNAPSHOT_TIERS:
+            if action.tier in SNAPSHOT_TIERS:
                 before = self._snapshot(workspace, kind="action", label=gate.snapshot_label(action), by=by)
             gate.mark_running(action, action.digest, by=by, snapshot=before)
         with self._later(1, 12):
