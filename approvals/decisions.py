@@ -1,6 +1,6 @@
 """Record a person's answer: approve, deny or edit, bound to the digest that the person saw."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.conf import settings
@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
 from approvals import bound_files, calls, mcp_tools, own_questions, rehearsals, solo
+from approvals.answer import APPROVE, DENY, EDIT, Answer
 from approvals.calls import sha256
 from approvals.evaluation import PolicyResult, PolicyUnavailable, can_be_held, content, current, judge
 from approvals.evidence import Allowance, evidence_of
@@ -23,7 +24,6 @@ from dashboard.models import Membership, Team
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
 from handrail_verify.passkeys import in_event
 
-APPROVE, DENY, EDIT = "approve", "deny", "edit"
 MAX_COMMENT = 4000
 
 
@@ -45,59 +45,34 @@ class Approval:
         return found | ({"passkey": self.passkey} if self.passkey else {})
 
 
-def decide(
-    action: Action,
-    verdict: str,
-    *,
-    caller,
-    digest: str,
-    arguments: dict | None = None,
-    comment: str = "",
-    do_first: bool = False,
-    alone: solo.SoloRequest | None = None,
-    unheld: bool = False,
-    apply: bool = False,
-    rehearsal=None,
-    passkey: dict | None = None,
-    allowance: Allowance | None = None,
-):
+def decide(action: Action, answer: Answer, *, caller, allowance: Allowance | None = None) -> Action:
     """Record an answer and return the action, which stays pending while votes are missing for the quorum.
 
-    `do_first`: a denial whose comment is what the agent should do before it makes the call again.
-    `alone`: the approval of a critical action by the only person who may approve (solo.py), never from the API.
-    `unheld`: approve it to run without an envelope; if several people must approve, all of them must choose that.
-    `apply`: approve the result of the rehearsal (its id, if known, is `rehearsal`) instead of a run.
-
-    `passkey`: the answer of the person's passkey, which some approvals take (step_up), {challenge, credential}.
     `allowance`: what the evidence that is kept with an approval may take, if it is for several together.
 
     The first final verdict wins: later answers raise Problem 409 with the winner, as do answers to another digest.
     An edit that the policy forbids, or that is invalid, raises Problem 422 and changes nothing. Problem 403.
     """
     failpoint("K4")
-    _check(action, verdict, caller, arguments, comment)
-    _check_wishes(action, verdict, comment, do_first=do_first, unheld=unheld, apply=apply)
+    _check(action, answer, caller)
+    _check_wishes(action, answer)
     end_if_due(action)
-    edited = _edited(action, digest, arguments) if verdict == EDIT else None
-    if verdict == EDIT and not edited:
-        verdict = APPROVE  # an edit that changes nothing is an approval
-    # The evidence is gathered before the transaction, because it may take two seconds.
-    evidence = _evidence(action, allowance or Allowance()) if verdict == APPROVE and action.digest == digest else None
-    is_open = action.status == Status.PENDING and action.digest == digest
-    tree = rehearsals.tree_to_apply(action, rehearsal) if apply and is_open else ""
-    confirmed = _confirmed(action, caller, passkey, alone, unheld, tree) if passkey and is_open else None
-    how = Approval(evidence, alone, unheld, tree, confirmed)
+    edited = _edited(action, answer) if answer.verdict == EDIT else None
+    if answer.verdict == EDIT and not edited:
+        answer = replace(answer, verdict=APPROVE)  # an edit that changes nothing is an approval
+    # What it needs is gathered before the transaction, because that may take two seconds.
+    how = _approval(action, answer, caller, allowance or Allowance()) if answer.verdict == APPROVE else None
     # The turn serializes the counting of votes; the winner is decided by the conditional update.
     with Team.objects.turn(action.team_id):
-        still_open = Q(status=Status.PENDING, digest=digest, expires_at__gt=clock.now())
-        still_open &= Q(rehearsal=action.rehearsal_id) if tree else Q()
-        answered = Action.objects.filter(still_open, pk=action.pk).exists()
-        if answered and verdict == DENY:
-            answered = _deny(action, still_open, caller, comment, do_first)
-        elif answered and verdict == APPROVE:
-            answered = _approve(action, still_open, caller, comment, how)
+        still_open = Q(status=Status.PENDING, digest=answer.digest, expires_at__gt=clock.now())
+        still_open &= Q(rehearsal=action.rehearsal_id) if how and how.tree else Q()
+        answered = _load_open(action, still_open)
+        if answered and how:
+            answered = _approve(action, still_open, caller, answer, how)
+        elif answered and edited:
+            answered = _edit(action, still_open, caller, answer, edited)
         elif answered:
-            answered = _edit(action, still_open, caller, comment, edited)
+            answered = _deny(action, still_open, caller, answer)
     if not answered:
         action.refresh_from_db()
         raise answer_conflict(end_if_due(action))
@@ -105,46 +80,60 @@ def decide(
     return action
 
 
-def _check_wishes(action: Action, verdict: str, comment: str, *, do_first: bool, unheld: bool, apply: bool):
-    """Raise Problem 422 if the answer asks for what its verdict cannot do; see `decide`."""
-    if do_first and (verdict != DENY or not comment.strip() or action.tool in own_questions.TOOLS):
+def _approval(action: Action, answer: Answer, caller, allowance: Allowance) -> Approval:
+    """Return how the action would be approved; of one that is not open for this answer nothing is looked at."""
+    if action.status != Status.PENDING or action.digest != answer.digest:
+        return Approval(None, answer.alone, answer.unheld, "", None)
+    with allowance.spending() as seconds:
+        evidence = pack(evidence_of(action, current(action), seconds))
+    tree = rehearsals.tree_to_apply(action, answer.rehearsal) if answer.apply else ""
+    confirmed = _confirmed(action, caller, answer, tree) if answer.passkey else None
+    return Approval(evidence, answer.alone, answer.unheld, tree, confirmed)
+
+
+def _load_open(action: Action, still_open: Q) -> bool:
+    """Load the action, with its team, as it is now; False if it is no longer open for this answer."""
+    try:
+        action.refresh_from_db(from_queryset=Action.objects.filter(still_open))
+    except Action.DoesNotExist:
+        return False
+    return True
+
+
+def _check_wishes(action: Action, answer: Answer):
+    """Raise Problem 422 if the answer asks for what its verdict cannot do."""
+    verdict = answer.verdict
+    if answer.do_first and (verdict != DENY or not answer.comment.strip() or action.tool in own_questions.TOOLS):
         raise invalid("Only the denial of a call, with a comment, can say what to do first.")
-    if unheld and (verdict != APPROVE or not can_be_held(action.mode, action.tool, action.workspace)):
+    if answer.unheld and (verdict != APPROVE or not can_be_held(action.mode, action.tool, action.workspace)):
         raise invalid("Only the approval of a command that runs in an envelope can take the envelope away.")
-    if apply and (verdict != APPROVE or unheld):
+    if answer.apply and (verdict != APPROVE or answer.unheld):
         raise invalid("Only an approval can apply what the rehearsal did.")
 
 
-def _check(action: Action, verdict: str, caller, arguments: dict | None, comment: str):
+def _check(action: Action, answer: Answer, caller):
     """Raise Problem 403 unless the caller may give this answer, 422 if it is invalid."""
     if not caller.is_person or not caller.can("decide", action.team_id):
         raise not_allowed("Only a reviewer, lead or admin can decide.")
-    if verdict != DENY and not may_approve(action, caller):
+    if answer.verdict != DENY and not may_approve(action, caller):
         raise not_allowed(
             "This changes the environment of every new workspace, so only a lead or admin can approve it."
         )
-    if verdict not in (APPROVE, DENY, EDIT):
+    if answer.verdict not in (APPROVE, DENY, EDIT):
         raise invalid("A verdict must be approve, deny or edit.")
-    if len(comment) > MAX_COMMENT:
+    if len(answer.comment) > MAX_COMMENT:
         raise invalid(f"A comment can have at most {MAX_COMMENT:,} characters.")
-    if (arguments is not None) != (verdict == EDIT):
+    if (answer.arguments is not None) != (answer.verdict == EDIT):
         raise invalid("An edit needs all arguments; other verdicts take none.")
     if action.tool in own_questions.TOOLS:
-        own_questions.check_verdict(action.tool, verdict, content(action)["arguments"], arguments)
+        own_questions.check_verdict(action.tool, answer.verdict, content(action)["arguments"], answer.arguments)
 
 
-def _confirmed(action: Action, caller, passkey: dict, alone, unheld: bool, tree: str) -> dict:
+def _confirmed(action: Action, caller, answer: Answer, tree: str) -> dict:
     from approvals.step_up import assertions  # here: it loads a library that only web needs
 
-    verdict = requirement.verdict_of(alone=bool(alone), unheld=unheld, tree=tree)
-    return assertions.confirm(action, caller=caller, digest=action.digest, verdict=verdict, answer=passkey)
-
-
-def _evidence(action: Action, allowance: Allowance) -> bytes | None:
-    if action.status != Status.PENDING:
-        return None
-    with allowance.spending() as seconds:
-        return pack(evidence_of(action, current(action), seconds))
+    verdict = requirement.verdict_of(alone=bool(answer.alone), unheld=answer.unheld, tree=tree)
+    return assertions.confirm(action, caller=caller, digest=action.digest, verdict=verdict, answer=answer.passkey)
 
 
 def extend(action: Action, *, caller):
@@ -230,32 +219,39 @@ def votes(action: Action) -> list[Decision]:
 def _record_answer(
     action: Action,
     caller,
-    verdict: str,
-    comment: str,
+    answer: Answer,
     *,
     revision,
     final: bool,
-    do_first: bool = False,
     evidence: bytes | None = None,
     how: Approval | None = None,
-):
+) -> Decision:
     """Store one answer for each person and revision; a new one replaces the person's earlier answer."""
-    answer = {"action": action, "verdict": verdict, "comment": comment, "final": final, "do_first": do_first}
-    answer |= {"unheld": bool(how and how.unheld), "applied_tree": how.tree if how else ""}
-    answer |= {"assertion": (how and how.assertion) or None}
-    decision, _ = Decision.objects.update_or_create(
-        revision=revision, user=caller.user, defaults=answer | {"at": clock.now()}
+    fields = {"action": action, "verdict": answer.verdict, "comment": answer.comment, "final": final}
+    fields |= {"do_first": answer.do_first, "unheld": answer.unheld, "applied_tree": how.tree if how else ""}
+    fields |= {"assertion": (how and how.assertion) or None, "at": clock.now()}
+    # The team's turn is taken: no other answer comes in between.
+    decision = Decision.objects.filter(revision=revision, user=caller.user).first() or Decision(
+        revision=revision, user=caller.user
     )
+    for name, value in fields.items():
+        setattr(decision, name, value)
+    is_new = decision._state.adding
+    decision.save(force_insert=is_new, force_update=not is_new)
     if evidence is not None:
-        DecisionEvidence.objects.update_or_create(decision=decision, defaults={"body": evidence})
+        row = DecisionEvidence(decision=decision, body=evidence)
+        DecisionEvidence.objects.bulk_create(
+            [row], update_conflicts=True, unique_fields=["decision"], update_fields=["body"]
+        )
+    return decision
 
 
-def _deny(action: Action, still_open: Q, caller, comment: str, do_first: bool) -> bool:
-    now, verb = clock.now(), "action.sent_back" if do_first else "action.denied"
+def _deny(action: Action, still_open: Q, caller, answer: Answer) -> bool:
+    now, verb = clock.now(), "action.sent_back" if answer.do_first else "action.denied"
     ends = {"decided_at": now, "ended_at": now}
     if not move(action, Status.DENIED, verb=verb, by=caller.actor, when=still_open, **ends):
         return False
-    _record_answer(action, caller, DENY, comment, revision=current(action), final=True, do_first=do_first)
+    _record_answer(action, caller, answer, revision=current(action), final=True)
     return True
 
 
@@ -268,8 +264,7 @@ def _all_unheld(given: list[Decision]) -> bool:
     return bool(given) and all(vote.unheld for vote in given)
 
 
-def _approve(action: Action, still_open: Q, caller, comment: str, how: Approval) -> bool:
-    action.refresh_from_db()
+def _approve(action: Action, still_open: Q, caller, answer: Answer, how: Approval) -> bool:
     requirement.refuse_without(action, caller, how.passkey)
     others = [vote for vote in votes(action) if vote.user_id != caller.user.pk]
     if any(vote.applied_tree != how.tree for vote in others):
@@ -278,8 +273,8 @@ def _approve(action: Action, still_open: Q, caller, comment: str, how: Approval)
     if how.alone:
         solo.check(action, caller, how.alone)
     revision = current(action)
-    _record_answer(action, caller, APPROVE, comment, revision=revision, final=False, evidence=how.evidence, how=how)
-    now_given = votes(action)
+    mine = _record_answer(action, caller, answer, revision=revision, final=False, evidence=how.evidence, how=how)
+    now_given = [*others, mine]
     given = len(now_given)
     data = {"votes": given, "quorum": action.quorum} | ({"solo": True} if how.alone else {})
     data |= {"envelope": "none"} if _all_unheld(now_given) else {}
@@ -288,9 +283,9 @@ def _approve(action: Action, still_open: Q, caller, comment: str, how: Approval)
     if given < action.quorum and not how.alone:
         record(action, "action.vote", caller.actor, data)
         return True
-    if not approve(action, verb="action.approved", by=caller.actor, when=still_open, data=data):
+    if not approve(action, verb="action.approved", by=caller.actor, when=still_open, data=data, tree=how.tree):
         return False
-    Decision.objects.filter(revision=revision, user=caller.user).update(final=True)
+    Decision.objects.filter(pk=mine.pk).update(final=True)
     mcp_tools.accept(action)
     return True
 
@@ -310,13 +305,13 @@ class Edited:
     evidence: bytes
 
 
-def _edited(action: Action, digest: str, arguments: dict) -> Edited | None:
+def _edited(action: Action, answer: Answer) -> Edited | None:
     """Evaluate an edit; None when it equals what was shown. Problem 422, 503."""
-    was = content(action)
+    was, arguments = content(action), answer.arguments
     calls.check(was["tool"], arguments, was["cwd"], action.workspace, action.mode)
     call = was["tool"], arguments, was["cwd"], action.workspace
     shown = was.get("files", [])
-    if sha256(calls.canonical(*call, shown)) == digest:
+    if sha256(calls.canonical(*call, shown)) == answer.digest:
         return None
     try:
         found = judge(*call, action.team_id)
@@ -332,13 +327,12 @@ def _edited(action: Action, digest: str, arguments: dict) -> Edited | None:
     return Edited(canonical, found, bound.files, was_shown, evidence)
 
 
-def _edit(action: Action, still_open: Q, caller, comment: str, edited: Edited) -> bool:
+def _edit(action: Action, still_open: Q, caller, answer: Answer, edited: Edited) -> bool:
     """Make the next revision: approved at once if one person may decide its tier, else pending without votes.
 
     So a person whose edit makes an action critical is never its only approver. It also stays pending if a script
     changed since the card was shown, or if its approval takes a passkey, which the next card asks for.
     """
-    action.refresh_from_db()
     was, found = current(action), edited.found
     fields = {
         "revision": action.revision + 1,
@@ -356,7 +350,7 @@ def _edit(action: Action, still_open: Q, caller, comment: str, edited: Edited) -
         return False
     revision = add_revision(action, action.revision, edited.canonical, found, caller.actor, files=edited.files)
     alone = found.quorum <= 1 and edited.was_shown and not requirement.is_required(action, caller)
-    _record_answer(action, caller, EDIT, comment, revision=was, final=alone, evidence=edited.evidence)
+    _record_answer(action, caller, answer, revision=was, final=alone, evidence=edited.evidence)
     if not alone:
         record(action, "action.waiting", caller.actor, {"undo": action.undo, "quorum": action.quorum})
         return True

@@ -12,9 +12,10 @@ from django.db.models import F, Q
 from django.utils import translation
 
 from approvals import grant_scopes, own_questions
+from approvals.answer import APPROVE, Answer
 from approvals.bound_files import FILE, Bound
 from approvals.calls import Call, root_of
-from approvals.decisions import APPROVE, decide, may_approve
+from approvals.decisions import decide, may_approve
 from approvals.evaluation import PolicyResult, content, current, with_all
 from approvals.grant_scopes import EXACT, Scope
 from approvals.models import Action, ActionEndCode, Grant, Status, Tier
@@ -52,7 +53,7 @@ def give(action: Action, *, caller, digest: str, covers: str = EXACT, minutes: i
     if not 1 <= minutes <= MAX_MINUTES or not 1 <= uses <= MAX_USES:
         raise invalid(f"A grant lasts 1 to {MAX_MINUTES} minutes and 1 to {MAX_USES} uses.")
     with transaction.atomic():
-        decide(action, APPROVE, caller=caller, digest=digest)
+        decide(action, Answer(APPROVE, digest), caller=caller)
         grant = Grant.objects.create(
             team_id=action.team_id,
             agent=action.agent,

@@ -10,8 +10,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from approvals import calls, grants
+from approvals.answer import DENY, Answer
 from approvals.calls import Call, root_of
-from approvals.decisions import DENY, decide, may_approve
+from approvals.decisions import decide, may_approve
 from approvals.evaluation import PolicyResult, content, with_all
 from approvals.models import Action, Grant, Status
 from dashboard import clock
@@ -81,7 +82,7 @@ def give(action: Action, *, caller, path: str) -> Grant:
             data=about,
         )
         if action.status == Status.PENDING:
-            decide(action, DENY, caller=caller, digest=action.digest, comment=GO_ON.format(path=path))
+            decide(action, Answer(DENY, action.digest, GO_ON.format(path=path)), caller=caller)
     return grant
 
 

@@ -7,6 +7,7 @@ from asgiref.sync import sync_to_async
 from ninja import Header, Query, Router, Status
 from pydantic import Field, StringConstraints
 
+from approvals import answer as answers
 from approvals import calls, gate, questions, rehearsals, submission
 from approvals.api.action_answers import EvidenceOut, Rows, Whole, row, whole
 from approvals.api.schemas import Digest, ServedTool
@@ -211,18 +212,17 @@ def decide(request, action_id: UUID, body: Answer):
     if body.comments:
         _deny_with_comments(action, body, caller)
         return Status(200, whole(gate.find(action_id, caller=caller)))
-    gate.decide(
-        action,
+    answer = answers.Answer(
         body.verdict,
-        caller=caller,
-        digest=body.digest,
-        arguments=body.arguments,
-        comment=body.comment,
+        body.digest,
+        body.comment,
+        body.arguments,
         do_first=body.do_first,
         unheld=body.envelope == "none",
         apply=body.apply == "rehearsal",
         rehearsal=body.rehearsal,
     )
+    gate.decide(action, answer, caller=caller)
     return Status(200, whole(gate.find(action_id, caller=caller)))
 
 

@@ -1,6 +1,7 @@
 """Send drafts to an agent: as messages, or with the denial of a call."""
 
 from approvals import decisions
+from approvals.answer import DENY, Answer
 from approvals.line_comments import drafts as drafts_of
 from approvals.models import Action, LineComment
 from approvals.talk import messages
@@ -64,7 +65,7 @@ def with_denial(action: Action, *, drafts, caller, digest: str, comment: str, do
                 f"The reason and its comments on lines have {len(whole):,} characters together, and at most "
                 f"{decisions.MAX_COMMENT:,} go with a denial. Send the comments as a message first."
             )
-        decisions.decide(action, decisions.DENY, caller=caller, digest=digest, comment=whole, do_first=do_first)
+        decisions.decide(action, Answer(DENY, digest, whole, do_first=do_first), caller=caller)
         decision = action.decisions.get(final=True)
         _mark_sent(rows, action.agent, caller, decision=decision)
     return action

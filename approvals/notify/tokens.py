@@ -3,6 +3,7 @@
 import secrets
 
 from approvals import expiry, gate, own_questions
+from approvals.answer import Answer
 from approvals.models import Action, Delivery, PushToken, Tier
 from approvals.notify.hashes import sha256
 from approvals.transitions import record
@@ -55,7 +56,7 @@ def use(secret: str, *, caller: Caller, session_key: str | None) -> Action:
     expiry.end_if_due(action)
     if token.verdict == "approve" and not may_offer_approve(action):
         raise not_allowed("This can't be undone, so open the card to approve it.")
-    action = gate.decide(action, token.verdict, caller=caller, digest=token.delivery.digest)
+    action = gate.decide(action, Answer(token.verdict, token.delivery.digest), caller=caller)
     data = {"verdict": token.verdict, "via": token.delivery.via}
     record(action, "action.answered_on_device", caller.actor, data)
     return action

@@ -12,6 +12,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals import expiry, gate, questions, solo
+from approvals.answer import EDIT, Answer
 from approvals.calls import parsed
 from approvals.evidence import sent_by
 from approvals.line_comments import drafts, placing, sending
@@ -197,7 +198,7 @@ def decide_and_go_on(request, found, verdict, word, **more):
         if own is not None and own.exists():
             decided = sending.with_denial(found, drafts=own, caller=caller, digest=digest, **more)
         else:
-            decided = gate.decide(found, caller=caller, verdict=verdict, digest=digest, **more)
+            decided = gate.decide(found, Answer(verdict, digest, **more), caller=caller)
     except Problem as problem:
         return _refused(request, found, problem)
     return _go_to_next(request, decided, word)
@@ -279,12 +280,7 @@ def edit(request, pk):
         comment = form.cleaned_data["comment"].strip()
         try:
             decided = gate.decide(
-                found,
-                caller=request.caller,
-                verdict="edit",
-                digest=request.POST.get("digest", ""),
-                arguments=wanted,
-                comment=comment,
+                found, Answer(EDIT, request.POST.get("digest", ""), comment, wanted), caller=request.caller
             )
         except Problem as problem:
             if problem.status != 422:

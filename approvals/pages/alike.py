@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from approvals import gate, own_questions
+from approvals.answer import Answer
 from approvals.evidence import Allowance
 from approvals.models import Action, Decision
 from approvals.pages import alike_numbers
@@ -137,9 +138,8 @@ def _decide(request, group: list[Card], chosen):
     began, failed = time.monotonic(), []
     while ticked:
         action = ticked.pop(0).action
-        how = {"verdict": verdict, "digest": action.digest, "comment": comment, "allowance": allowance}
         try:
-            gate.decide(action, caller=request.caller, **how)
+            gate.decide(action, Answer(verdict, action.digest, comment), caller=request.caller, allowance=allowance)
         except Problem as problem:
             failed.append(f"{action}: {problem.detail}")
         if time.monotonic() - began >= STEP_SECONDS:

@@ -7,6 +7,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.asgi import get_asgi_application
 
+from approvals import answer as answers
 from approvals import gate
 from approvals.calls import Call
 from approvals.hooks.fail_closed import fail_closed
@@ -51,7 +52,7 @@ def decide(person):
 
     def answer(action, verdict="approve", *, by, **more):
         more.setdefault("digest", action.digest)
-        return gate.decide(gate.find(action.pk, caller=person(by)), verdict, caller=person(by), **more)
+        return gate.decide(gate.find(action.pk, caller=person(by)), answers.Answer(verdict, **more), caller=person(by))
 
     return answer
 

@@ -3,6 +3,7 @@
 import pytest
 
 from approvals import gate
+from approvals.answer import Answer
 from approvals.models import Decision, Status, Tier
 from dashboard.models import Event, Membership
 from dashboard.problems import Problem
@@ -78,7 +79,7 @@ def test_a_viewer_does_not_decide(ask, decide, vera):
 def test_an_agent_never_decides(ask, caller):
     action = ask()
     with pytest.raises(Problem) as refused:
-        gate.decide(action, "approve", caller=caller, digest=action.digest)
+        gate.decide(action, Answer("approve", action.digest), caller=caller)
     action.refresh_from_db()
     assert (refused.value.status, action.status) == (403, Status.PENDING)
 

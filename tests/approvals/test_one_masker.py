@@ -9,6 +9,7 @@ from django.apps import apps
 from django.db.models import CharField, JSONField, TextField
 
 from approvals import gate
+from approvals.answer import Answer
 from approvals.models import Action
 from approvals.questions import _add
 from dashboard.access import caller_of
@@ -68,7 +69,7 @@ def test_an_outcome_over_aap_may_be_told_twice_though_its_note_was_masked(api, a
 
     asked = send("", tool="Bash", arguments={"command": "git push"}, timeout="10m")
     action = Action.objects.get()
-    gate.decide(action, verdict="approve", digest=action.digest, caller=caller_of(bob))
+    gate.decide(action, Answer("approve", action.digest), caller=caller_of(bob))
     send(f"/{asked['id']}/consume")
     note = f"password={PASSWORD}"
     first = send(f"/{asked['id']}/outcome", status="failed", note=note)

@@ -13,6 +13,7 @@ import pytest
 from django.db import connection, connections
 
 from approvals import expiry, gate, grants
+from approvals.answer import Answer
 from approvals.calls import Call
 from approvals.models import Action, AgentMessage, Grant
 from approvals.talk import messages
@@ -76,7 +77,7 @@ class Desk:
     def decide(self):
         action = self.ask()
         if action.status == "pending":
-            gate.decide(action, "deny", caller=self.person, digest=action.digest)
+            gate.decide(action, Answer("deny", action.digest), caller=self.person)
 
     def sweep(self):
         late = Action.objects.filter(pk=self.ask().pk, status="pending")

@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection, connections
 
 from approvals import gate
+from approvals.answer import Answer
 from approvals.calls import Call
 from approvals.models import Action, Decision, Status
 from dashboard import clock
@@ -83,7 +84,7 @@ def test_of_several_reviewers_one_wins_and_the_others_hear_who(ask, reviewers, t
 
         def answer(who, verdict, more, action=action):
             mine = gate.find(action.pk, caller=who)
-            return gate.decide(mine, verdict, caller=who, digest=action.digest, **more).status
+            return gate.decide(mine, Answer(verdict, action.digest, **more), caller=who).status
 
         lost = one_winner(
             at_once(*(lambda who=reviewers[i], kind=kinds[(i + number) % 5]: answer(who, *kind) for i in range(crowd)))
@@ -102,7 +103,7 @@ def test_votes_at_one_instant_are_all_counted(ask, reviewers):
         results = at_once(
             *(
                 lambda who=who, action=action: (
-                    gate.decide(gate.find(action.pk, caller=who), "approve", caller=who, digest=action.digest).status
+                    gate.decide(gate.find(action.pk, caller=who), Answer("approve", action.digest), caller=who).status
                 )
                 for who in reviewers[:2]
             )
@@ -115,7 +116,7 @@ def test_an_answer_and_a_withdrawal(ask, reviewers, caller):
     for _ in range(20):
         action = ask(PUSH)
         results = at_once(
-            lambda action=action: gate.decide(action, "deny", caller=reviewers[0], digest=action.digest).status,
+            lambda action=action: gate.decide(action, Answer("deny", action.digest), caller=reviewers[0]).status,
             lambda action=action: gate.cancel(gate.find(action.pk, caller=caller), caller=caller).status,
         )
         one_winner(results)
@@ -168,7 +169,7 @@ def test_around_the_moment_of_expiry_it_is_one_or_the_other(ask, reviewers):
         action = ask(PUSH)
         Action.objects.filter(pk=action.pk).update(expires_at=clock.now())
         answer, _ = at_once(
-            lambda action=action: gate.decide(action, "approve", caller=reviewers[0], digest=action.digest).status,
+            lambda action=action: gate.decide(action, Answer("approve", action.digest), caller=reviewers[0]).status,
             gate.sweep,
         )
         action.refresh_from_db()
@@ -201,7 +202,7 @@ else:
     for _ in range(15):
         for action in Action.objects.pending()[:5]:
             try:
-                gate.decide(action, "approve" if int(secret[1:]) % 2 else "deny", caller=caller, digest=action.digest)
+                gate.decide(action, Answer("approve" if int(secret[1:]) % 2 else "deny", action.digest), caller=caller)
                 won += 1
             except Problem as problem:
                 assert problem.status == 409, problem.detail

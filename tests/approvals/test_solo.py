@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from approvals import gate
+from approvals.answer import Answer
 from approvals.models import Decision, Status
 from approvals.solo import SoloRequest
 from dashboard import clock
@@ -40,7 +41,7 @@ def fresh(typed: str, how: str = "password", **ago) -> SoloRequest:
 
 
 def answer(action, by, proof: SoloRequest | None, caller=None):
-    return gate.decide(action, "approve", caller=caller or caller_of(by), digest=action.digest, alone=proof)
+    return gate.decide(action, Answer("approve", action.digest, alone=proof), caller=caller or caller_of(by))
 
 
 def test_a_single_admin_approves_alone_and_it_is_recorded(ask, alone, agent):

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 
 from approvals import gate
+from approvals.answer import Answer
 from approvals.calls import Call
 from bench.day import check_actions, check_product  # noqa: F401 - the checks register themselves
 from bench.day.agents import leaving
@@ -61,7 +62,7 @@ def day(team, bob, agent_token, other_team):
     heard = []
     for name, verdict in {"run": "approve", "refused": "deny"}.items():
         action = gate.find(asked[name].pk, caller=person)
-        gate.decide(action, verdict, digest=action.digest, caller=person, comment="why")
+        gate.decide(action, Answer(verdict, action.digest, "why"), caller=person)
         about = {"action": str(action.pk), "digest": action.digest, "shown": calls[name], "comment": "why"}
         heard.append(seen(verdict, "bob", **about))
     found = rows()

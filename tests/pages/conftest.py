@@ -8,6 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
 from approvals import gate
+from approvals.answer import Answer
 from approvals.calls import Call
 from dashboard import clock
 from dashboard.access import caller_by_token, caller_of
@@ -40,9 +41,7 @@ def decide():
 
     def answer(action, verdict="approve", *, by, **more):
         caller = caller_of(by)
-        return gate.decide(
-            gate.find(action.pk, caller=caller), caller=caller, verdict=verdict, digest=action.digest, **more
-        )
+        return gate.decide(gate.find(action.pk, caller=caller), Answer(verdict, action.digest, **more), caller=caller)
 
     return answer
 

@@ -10,6 +10,7 @@ from django_q.models import OrmQ
 
 from approvals import gate, tasks
 from approvals.aap import attempts, instances, requests, sending, webhooks
+from approvals.answer import Answer
 from approvals.models import AapInstance, AapRequest, Action
 from dashboard import clock, outbox
 from dashboard.access import caller_by_token, caller_of
@@ -25,7 +26,7 @@ BY = Actor.system("tests")
 
 def answer(request, user, verdict="deny"):
     action = Action.objects.get(pk=request.action_id)
-    gate.decide(action, verdict=verdict, digest=action.digest, caller=caller_of(user))
+    gate.decide(action, Answer(verdict, action.digest), caller=caller_of(user))
 
 
 def error(response) -> tuple[int, str]:

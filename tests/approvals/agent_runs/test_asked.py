@@ -4,6 +4,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from approvals import agent_runs, gate
+from approvals.answer import Answer
 from approvals.calls import Call
 from approvals.models import Action, AgentSession
 from approvals.talk import interrupts
@@ -45,7 +46,7 @@ NOTES = {"interrupt": "lena interrupted the agent: “Not like this.”", "stop"
 def test_a_person_who_ends_a_turn_cancels_what_it_asked_at_once(working, lena, caller, way, approved):
     action = ask(working, caller)
     if approved:
-        gate.decide(action, "approve", digest=action.digest, caller=caller_of(lena))
+        gate.decide(action, Answer("approve", action.digest), caller=caller_of(lena))
     WAYS[way](working, lena)
     assert state_of(action) == ("cancelled", "interrupted", NOTES[way])
     with pytest.raises(Problem) as refused:
@@ -119,7 +120,7 @@ def test_a_session_that_its_program_has_not_told_yet_is_meant_too(working, lena,
 
 def test_a_call_that_it_was_running_is_unclear_then(working, lena, caller):
     action = ask(working, caller)
-    gate.decide(action, "approve", digest=action.digest, caller=caller_of(lena))
+    gate.decide(action, Answer("approve", action.digest), caller=caller_of(lena))
     Action.objects.filter(pk=action.pk).update(status="running", consumed_at=clock.now())
     ended(working, ANSWER)
     assert state_of(action)[::2] == ("uncertain", "The agent's program ended before it reported an outcome.")

@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 from fido2.webauthn import AuthenticatorData
 
 from approvals import gate
+from approvals.answer import Answer
 from approvals.models import Action, Decision, Delivery, DeliveryKind, Notice, PasskeyChallenge, Revision, Status, Tier
 from approvals.notify import tokens
 from approvals.solo import SoloRequest
@@ -41,7 +42,7 @@ def answer_to(action, passkey, by, *, how=None, **signing) -> dict:
 
 
 def approve(action, by, answer=None, **how):
-    return gate.decide(action, "approve", caller=caller_of(by), digest=action.digest, passkey=answer, **how)
+    return gate.decide(action, Answer("approve", action.digest, passkey=answer, **how), caller=caller_of(by))
 
 
 def refused(action, by, answer, **how) -> str:
@@ -78,7 +79,7 @@ def test_without_an_answer_it_is_refused(ask, bob, bobs):
 
 def test_denying_takes_none(ask, bob, bobs):
     action = ask(FORCE)
-    denied = gate.decide(action, "deny", caller=caller_of(bob), digest=action.digest)
+    denied = gate.decide(action, Answer("deny", action.digest), caller=caller_of(bob))
     assert denied.status == Status.DENIED
 
 
