@@ -238,6 +238,10 @@ class Driver:
         """Return False only if the Run is proven gone; raise DriverError if this host cannot tell."""
         raise NotImplementedError
 
+    def lives(self, record: RunRecord) -> bool:
+        """Return True if this host sees at once that the Run lives; False says nothing."""
+        return False
+
     async def end_reason(self, record: RunRecord) -> EndReason:
         """Return why a Run that is gone ended."""
         raise NotImplementedError

@@ -21,10 +21,11 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from . import cgroups, manifest
-from .base import Address, DriverError, Limits, Probe, RunSpec
+from .base import Address, DriverError, Limits, Probe, RunRecord, RunSpec
 from .capabilities import TABLE
 from .init.spawn import SPARE_PROCESSES
 from .local import HERE, LocalDriver
+from .processes import this_host
 from .program_archive import init_archive, write_program
 
 UID = 1000  # the agent's user id inside the sandbox
@@ -107,6 +108,9 @@ class SandboxDriver(LocalDriver):
 
     # (what the host was like, when to try again, abilities) of the last sandbox that was tried and worked.
     _worked: tuple[tuple, float, dict] | None = None
+
+    def lives(self, record: RunRecord) -> bool:
+        return record.host == this_host() and self._alive(record)
 
     async def probe(self) -> Probe:
         return await asyncio.to_thread(self._probe)

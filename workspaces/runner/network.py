@@ -219,6 +219,10 @@ class Network:
             await here.set(workspace.host_ports)
         return ""
 
+    def is_open(self, run_id) -> bool:
+        """Return whether the listeners of a Run are served."""
+        return str(run_id) in self._open
+
     def passes(self, run_id) -> Passes:
         """Return the passes of a Run, which a new listener takes over, also after a restart of the runner."""
         if str(run_id) not in self._passes:

@@ -14,7 +14,7 @@ logger = logging.getLogger("handrail.runner")
 UNREACHABLE = "The workspace can't be reached, so it is not known whether its programs run. Its files are unchanged."
 GOES_ON = "Its programs go on. It is paused, stopped or deleted once that answers."
 SYSTEM = Actor.system("runner")
-LOOK_S, LOOKS = 2.0, 10  # seconds between two looks while nothing runs, and how many of them are one call of a thread
+LOOK_S, LOOKS = 2.0, 10  # seconds between two looks, and how many of them one call of a thread makes while all is quiet
 MAX_RETRY_PAUSE_S = 60  # the longest pause between two attempts to end a dead Run
 LOST = (StateCode.UNREACHABLE, StateCode.BACKEND_LOST)
 
@@ -42,14 +42,14 @@ async def watch(daemon):
 def _wait_for_work(daemon) -> dict:
     """Look at the connected folders and the host's marks; return the folders that are away or back.
 
-    While there is none, and nothing runs that has to be asked, this goes on for a while: a thread that sleeps costs
-    less than one that the loop calls every few seconds.
+    While there is none, and all that runs is seen to live, this goes on for a while: a thread that sleeps costs less
+    than one that the loop calls every few seconds.
     """
     for _ in range(LOOKS):
         daemon.up.read()
         daemon.probes.look()
         gone = folders.away(daemon.up.folders, daemon.devices)
-        if gone or daemon.up.runs or not daemon.watched.is_set() or not daemon.up.rest(LOOK_S):
+        if gone or not (daemon.watched.is_set() and daemon.up.is_quiet() and daemon.up.rest(LOOK_S)):
             return gone
     return {}
 

@@ -5,7 +5,7 @@ import time
 
 from django.db import connection
 
-from workspaces.models import Run, State, Workspace
+from workspaces.models import Run, State, StateCode, Workspace
 
 # Only this runner changes the rows of its host; with a server, other hosts mark them too while this one is silent.
 KEPT_S = 30.0 if connection.vendor == "sqlite" else 0.0
@@ -46,6 +46,18 @@ class UpHere:
             .select_related("team", "head")
         )
         self._owned = None
+
+    def is_quiet(self) -> bool:
+        """Return whether all that is up here is seen to live, with its network, and wants nothing else."""
+        if not self.runs:
+            return True
+        return self._owned is not None and all(self._is_at_rest(*each) for each in self._owned)
+
+    def _is_at_rest(self, driver, run, owner) -> bool:
+        workspace = run.workspace
+        if workspace.environment.services or workspace.held or workspace.reason_code in StateCode.out_of_reach():
+            return False
+        return self._daemon.network.is_open(run.pk) and driver.lives(owner)
 
     async def owned(self) -> list[tuple]:
         """Return (driver, run, the driver's record) of each Run, without those whose driver fails now."""
