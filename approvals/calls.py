@@ -83,7 +83,7 @@ class Call:
 
 def root_of(workspace) -> str:
     """Return the root of the workspace as its agent sees it: a connected folder's own path, else /workspace."""
-    return workspace.source.get("path") or "/workspace"
+    return workspace.own_folder or "/workspace"
 
 
 def sha256(data: bytes) -> str:

@@ -22,13 +22,13 @@ def of_everything(team, days: int = DAYS) -> dict:
 
 def of_folder(path: Path, team, days: int = DAYS) -> dict:
     """Return them for one folder: with the policy that holds there, or that would hold once it is connected."""
-    own = next((w for w in _connected(team) if w.source["path"] == str(path)), None)
+    own = next((w for w in _connected(team) if w.own_folder == str(path)), None)
     return _of_folders([str(path)], _policy(team, own.environment if own else None), days)
 
 
 def of_environment(environment: Environment, days: int = DAYS) -> dict | None:
     """Return them for a connected folder's policy; None if the environment is none, or has no folder any more."""
-    found = [w.source["path"] for w in _connected(environment.team) if w.environment.name == environment.name]
+    found = [w.own_folder for w in _connected(environment.team) if w.environment.name == environment.name]
     return _of_folders(found, _policy(environment.team, environment), days) if found else None
 
 
@@ -39,7 +39,7 @@ def of_team(team, days: int = DAYS) -> dict | None:
             "environment__name", flat=True
         )
     )
-    found = [w.source["path"] for w in _connected(team) if w.environment.name not in own]
+    found = [w.own_folder for w in _connected(team) if w.environment.name not in own]
     return _of_folders(found[:MAX_FOLDERS], policies.shown(team.pk), days) if found else None
 
 
@@ -49,7 +49,7 @@ def _policy(team, environment: Environment | None) -> Policy:
 
 def _connected(team) -> list[Workspace]:
     found = Workspace.objects.kept().connected_folders().filter(team=team).select_related("environment__team")
-    return [workspace for workspace in found if workspace.source.get("path")]
+    return [workspace for workspace in found if workspace.own_folder]
 
 
 def _of_folders(folders: list[str], policy: Policy, days: int) -> dict | None:

@@ -63,7 +63,7 @@ def why_awake(workspace) -> Awake | None:
     """Return the strongest reason to be up, or None if the workspace is not. Load it with its environment."""
     if workspace.state != State.READY:
         return None
-    if workspace.source.get("path"):
+    if workspace.own_folder:
         return Awake("your own folder is never paused")
     under_way = Operation.objects.open().filter(workspace=workspace)
     if lasting := _lasting(under_way):

@@ -18,7 +18,7 @@ def folder_of(workspace_id) -> Path:
 
 def tree_of(workspace) -> Path:
     """Return the folder that the workspace sees as /workspace; with the `folder` driver it is the user's own folder."""
-    if path := workspace.source.get("path"):
+    if path := workspace.own_folder:
         return Path(path)
     return folder_of(workspace.pk) / "tree"
 
@@ -49,7 +49,7 @@ def checkpoint_of(workspace_id, checkpoint_id) -> Path:
 
 def make_folders(workspace) -> Path:
     folder = make_private(folder_of(workspace.pk))
-    for name in ("home", "programs") if workspace.source.get("path") else ("tree", "home", "programs"):
+    for name in ("home", "programs") if workspace.own_folder else ("tree", "home", "programs"):
         (folder / name).mkdir(exist_ok=True, mode=0o700)
     return folder
 

@@ -24,7 +24,7 @@ def connect(dialect: Dialect, path: str, *, team, key: str = "", choose=claude_r
         done = agent_home.connect(dialect, path, team=team, key=key)
     else:
         done = claude_folder.connect(path, team=team, key=key, choose=choose)
-    done.notes += filter(None, [_of_another_user(dialect, Path(done.workspace.source["path"]))])
+    done.notes += filter(None, [_of_another_user(dialect, Path(done.workspace.own_folder))])
     return done
 
 
@@ -68,7 +68,7 @@ def put_in(workspace):
     if dialect.settings_file:
         agent_home.put_hook_in(dialect, agent_home.connection_of(dialect))
     else:
-        folder, connection = Path(workspace.source["path"]), claude_folder.connection_of(workspace)
+        folder, connection = Path(workspace.own_folder), claude_folder.connection_of(workspace)
         claude_folder.put_hook_in(folder, connection)
         if claude_settings.is_system_gated():
             claude_home.take_out(connection)
@@ -83,7 +83,7 @@ def problem(workspace) -> str | None:
         return GONE
     if not told.get("connected"):
         return None
-    folder, dialect = Path(workspace.source["path"]), _dialect_of(told)
+    folder, dialect = Path(workspace.own_folder), _dialect_of(told)
     if not folder.is_dir():
         return f"The folder {folder} does not exist."
     if dialect.settings_file:
@@ -101,9 +101,9 @@ def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:
     found = [each for each in here.order_by("key") if (told := _told(each)) and _dialect_of(told) is dialect]
     if path:
         real = str(Path(path).expanduser().resolve())
-        found = [each for each in found if each.source["path"] == real]
+        found = [each for each in found if each.own_folder == real]
     if len(found) > 1 and not dialect.settings_file:
-        named = ", ".join(each.source["path"] for each in found)
+        named = ", ".join(each.own_folder for each in found)
         raise invalid(f"Several folders are connected; name one of them: {named}.")
     if not found:
         where = path or "/path/to/your/folder"

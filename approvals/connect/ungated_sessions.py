@@ -36,7 +36,7 @@ def words_on(workspace) -> str:
 
 def _look(workspace):
     """Note sessions that no hook has announced, since the folder was connected."""
-    folder, since = workspace.source["path"], workspace.created_at
+    folder, since = workspace.own_folder, workspace.created_at
     files = {file.stem: file for file in _transcripts(folder, since.timestamp())}
     agent = workspace.created_by_agent
     if not files or agent is None:

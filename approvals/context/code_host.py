@@ -15,7 +15,7 @@ def plans_for(commands: list, workspace) -> list[dict]:
 
     `commands` are the entries of the call's verdict.
     """
-    top = Path(workspace.source["path"])
+    top = Path(workspace.own_folder)
     if top.stat().st_uid != os.getuid():
         raise NotRead("Handrail does not run as the owner of this folder")
     repository = Repository(top, workspace.remotes, git_remotes.configured(top))

@@ -36,7 +36,7 @@ class Context:
 
 def home_of(workspace) -> str:
     """Return the home directory of the workload: in a connected folder it is the user's own."""
-    return str(Path.home()) if workspace is not None and workspace.source.get("path") else HOME
+    return str(Path.home()) if workspace is not None and workspace.own_folder else HOME
 
 
 def context_for(tool: str, arguments: dict, cwd: str | None, workspace, commands: list) -> Context:

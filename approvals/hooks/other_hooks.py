@@ -22,7 +22,7 @@ def warning(request, heard: Began, dialect: Dialect, caller) -> Reply:
     workspace = None
     with suppress(Problem):
         workspace = workspace_of(request, heard, caller)
-    if dialect is not dialects.DEFAULT or workspace is None or not (root := workspace.source.get("path")):
+    if dialect is not dialects.DEFAULT or workspace is None or not (root := workspace.own_folder):
         return Reply()
     if workspace.runner is None or workspace.runner.host != settings.HANDRAIL_HOST_NAME:
         return Reply()

@@ -49,7 +49,7 @@ def prove(dialect: Dialect, path: str = "") -> Proof:
             "the calls of a proof would go to the desk itself."
         )
     home = json.loads(connection.read_text()).get("home") or Path.home()
-    person = Connected(Path(home), Path(workspace.source["path"]), connection)
+    person = Connected(Path(home), Path(workspace.own_folder), connection)
     began = time.monotonic()
     tried = trial.hold(dialect, program, person, ROWS)
     lines, printed = of(tried.rows), tried.printed

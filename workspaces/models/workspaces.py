@@ -142,6 +142,11 @@ class Workspace(models.Model):
         return self.key
 
     @property
+    def own_folder(self) -> str:
+        """The path of the person's folder that its files are; "" if Handrail keeps them."""
+        return self.source.get("path", "")
+
+    @property
     def remote(self) -> str:
         """The git address that it came from and can push to, of a fork its origin's; "" if there is none.
 

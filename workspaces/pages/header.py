@@ -201,7 +201,7 @@ class Head:
     def suggesting_files(self) -> list[str]:
         """Files that say how its repository is set up, where its environment has no setup."""
         workspace = self.workspace
-        if workspace.trashed_at or workspace.environment.setup or not self.may_rebuild or workspace.source.get("path"):
+        if workspace.trashed_at or workspace.environment.setup or not self.may_rebuild or workspace.own_folder:
             return []
         return [file["path"] for file in workspace.repository_files if file["fields"]]
 

@@ -17,6 +17,6 @@ def suggested(request, team, key):
         "nav": "workspaces",
         "head": head,
         "environment": newest_of(workspace.environment),
-        "may_use": request.caller.can("manage_environments", workspace.team_id) and not workspace.source.get("path"),
+        "may_use": request.caller.can("manage_environments", workspace.team_id) and not workspace.own_folder,
     }
     return render(request, "workspaces/repository_files.html", context)

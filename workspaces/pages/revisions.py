@@ -43,7 +43,7 @@ def take(request, team, key):
         return revisions.ask(workspace, wish, how=fields["how"], by=request.caller.actor)
 
     def shown(form):
-        can_take = bool(workspace.remote) and not workspace.source.get("path")
+        can_take = bool(workspace.remote) and not workspace.own_folder
         can_take = can_take and workspace.state in (State.READY, State.PAUSED, State.STOPPED)
         context = {"nav": "workspaces", "head": head, "form": form, "can_take": can_take}
         return render(request, "workspaces/revision.html", context)

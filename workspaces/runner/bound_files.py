@@ -230,7 +230,7 @@ def resolved_programs(workspace, tree, search_path: str, names: list[str], secon
     with ExitStack() as stack, suppress(TooSlow):
         contents = contents_of(workspace, tree, search_path, stack, seconds)
         # In a connected folder the home's programs are the person's own.
-        root = os.fsencode(workspace.source.get("path") or "/")
+        root = os.fsencode(workspace.own_folder or "/")
         folders = [folder for folder in contents.search if _is_below(folder, (root,))]
         for name, folder in itertools.product(map(os.fsencode, names), folders):
             path = folder + b"/" + name
@@ -243,7 +243,7 @@ def resolved_programs(workspace, tree, search_path: str, names: list[str], secon
 
 def contents_of(workspace, tree, search_path: str, stack: ExitStack, seconds: float) -> Contents:
     """Return what reads files of a workspace, its agent's home and, for a connected folder, this host."""
-    if path := workspace.source.get("path"):
+    if path := workspace.own_folder:
         user = user_env(os.stat(path).st_uid)
         folders = [os.fsencode(folder) for folder in user["PATH"].split(":") if folder.startswith("/")]
         home = os.fsencode(user["HOME"])

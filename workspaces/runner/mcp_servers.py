@@ -31,7 +31,7 @@ def read(workspace, tree, tool: str, cwd: str, seconds: float) -> list[dict]:
     found = []
     with ExitStack() as stack:
         contents = bound_files.contents_of(workspace, tree, "", stack, seconds)
-        root = os.fsencode(workspace.source.get("path") or "") or bound_files.TREE
+        root = os.fsencode(workspace.own_folder) or bound_files.TREE
         for origin, path in _files(root, os.fsencode(cwd), contents.home):
             within = (root,) if origin == PROJECT else (b"/",)
             try:
@@ -39,7 +39,7 @@ def read(workspace, tree, tool: str, cwd: str, seconds: float) -> list[dict]:
                 found += _entries(origin, data, root, cwd) if data is not None else []
             except (OSError, StoreError, DriverError, safe_open.BadPath, ValueError, RecursionError):
                 found.append({"name": "", "origin": UNREADABLE, "runs": os.fsdecode(path), "sha256": ""})
-    if workspace.source.get("path"):
+    if workspace.own_folder:
         found += _managed()
     return [each for each in found if each["origin"] == UNREADABLE or tool.startswith(f"mcp__{each['name']}__")]
 

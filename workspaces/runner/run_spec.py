@@ -13,7 +13,7 @@ from workspaces.services import network
 
 def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpec:
     """Return the RunSpec of a workspace. Raise DriverError for a folder workspace without a connected folder."""
-    if workspace.environment.capabilities.own_folder and not workspace.source.get("path"):
+    if workspace.environment.capabilities.own_folder and not workspace.own_folder:
         raise DriverError("This workspace uses the folder driver, but no folder is connected.")
     limit = limits.in_force(workspace.environment)
     env = workspace.environment.variables | {"HANDRAIL_WORKSPACE": workspace.key}
@@ -60,5 +60,5 @@ def uid_of(workspace) -> dict:
     # Only root can give a workspace a uid of its own; an ordinary user's workloads run as that user.
     if os.geteuid() != 0:
         return {}
-    path = workspace.source.get("path")
+    path = workspace.own_folder
     return {"uid": os.stat(path).st_uid if path else workspace.uid}

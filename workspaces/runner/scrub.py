@@ -68,7 +68,7 @@ async def live_files(daemon, team, wanted: Wanted, tick: Callable[[], None]) -> 
 def _in_workspace(workspace, tree, wanted: Wanted, tick) -> list[Place]:
     found = []
     for folder, shown in FOLDERS.items():
-        if folder == "home" and workspace.source.get("path"):
+        if folder == "home" and workspace.own_folder:
             continue  # a connected folder: the home is the person's own
         with tree.files(folder) as files:
             paths = list(_hits(files, wanted, tick))

@@ -171,7 +171,7 @@ def forget(workspace):
 def look_at_home(workspace, tree, since, *, by: Actor):
     """Record secret values in files of the home changed since `since`. Blocks nothing: a home is in no snapshot."""
     search = Search([(handed, value) for handed, value in secrets.handed_rows(workspace) if value is not None])
-    if not search or workspace.source.get("path"):
+    if not search or workspace.own_folder:
         return
     with tree.files("home") as files:
         hits, is_complete = _look_below(files, since.timestamp(), search)

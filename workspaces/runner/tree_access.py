@@ -54,7 +54,7 @@ async def _up(daemon, driver, workspace):
 
 def are_gone(driver, workspace, spec) -> bool:
     """Return whether the files, of which there is a snapshot, are gone from this host."""
-    return workspace.head is not None and not workspace.source.get("path") and driver.lacks_files(spec)
+    return workspace.head is not None and not workspace.own_folder and driver.lacks_files(spec)
 
 
 @asynccontextmanager

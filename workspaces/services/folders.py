@@ -43,7 +43,7 @@ def _overlap(one: Path, other: Path) -> bool:
 def find(path: Path) -> Workspace | None:
     """Return the workspace of exactly this folder, or None."""
     folders = Workspace.objects.kept().connected_folders().select_related("environment", "team")
-    return next((workspace for workspace in folders if workspace.source.get("path") == str(path)), None)
+    return next((workspace for workspace in folders if workspace.own_folder == str(path)), None)
 
 
 def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
@@ -51,8 +51,8 @@ def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
     # Of all teams, since folders of two must not overlap either.
     with type(team).objects.turn(*type(team).objects.values_list("pk", flat=True)):
         for other in Workspace.objects.kept().connected_folders():
-            if _overlap(path, Path(other.source["path"])):
-                raise conflict(f"{other.source['path']} is already connected, as {other.key}.")
+            if _overlap(path, Path(other.own_folder)):
+                raise conflict(f"{other.own_folder} is already connected, as {other.key}.")
         key = key or _free_key(team, path)
         environment = Environment.objects.create(
             team=team, name=f"folder-{key}", version=_next_version(team, key), driver=DRIVER, minimum_isolation="none"
@@ -84,7 +84,7 @@ def hold(workspace, on: bool, *, by: Actor):
 
 def see_remotes(workspace):
     """Keep the remotes of the folder's repository as they are now: those that a person is shown and confirms."""
-    workspace.remotes = git_remotes.configured(Path(workspace.source["path"]))
+    workspace.remotes = git_remotes.configured(Path(workspace.own_folder))
     workspace.save(update_fields=["remotes"])
 
 

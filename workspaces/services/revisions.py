@@ -35,7 +35,7 @@ def ask(
         raise invalid("An upload can only be merged, and `how` can't be combined with mode replace.", field="how")
     _refuse_another_source(workspace, source, by)
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="updated")
-    if workspace.source.get("path"):
+    if workspace.own_folder:
         raise conflict(f"{workspace.key} is a folder on this host; change its files there.")
     refuse_when_stopped(workspace.team_id)
     known = workspace.source.get("snapshot") or (workspace.baseline and workspace.baseline.number)

@@ -75,13 +75,13 @@ class Command(BaseCommand):
             self.stdout.write(printable(note))
         workspace = connected.workspace
         self.stdout.write(
-            f"{workspace.source['path']} is connected as {workspace.key}. Handrail asks for approval and takes "
+            f"{workspace.own_folder} is connected as {workspace.key}. Handrail asks for approval and takes "
             "snapshots (including .env). It is not a sandbox: an agent running as the same user could get around it, "
             "or sign in to Handrail itself."
         )
         self.stdout.write(
             f"Prove it, with {dialect.title} itself and no key: "
-            f"`python manage.py prove {dialect.name} {shlex.quote(workspace.source['path'])}`."
+            f"`python manage.py prove {dialect.name} {shlex.quote(workspace.own_folder)}`."
         )
 
     def _wants(self, path, team) -> bool:

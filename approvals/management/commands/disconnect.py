@@ -26,4 +26,4 @@ class Command(BaseCommand):
             workspace = folder_hooks.disconnect(path)
         except Problem as problem:
             raise CommandError(problem.detail) from None
-        self.stdout.write(f"{workspace.source['path']} is not connected any more; its snapshots are in the trash.")
+        self.stdout.write(f"{workspace.own_folder} is not connected any more; its snapshots are in the trash.")

@@ -66,6 +66,13 @@ def test_no_page_compares_with_the_name_of_a_driver():
     assert [str(page) for page in pages if compared.search(page.read_text())] == []
 
 
+def test_only_the_workspace_itself_reads_the_folder_from_its_source():
+    read = re.compile(r"""workspace\.source(?:\[["']path|\.get\(["']path|\.path\b)""")
+    files = [path for app in APPS for path in (CHECKOUT / app).rglob("*.py")]
+    files += (CHECKOUT / "templates").rglob("*.html")
+    assert [str(path) for path in files if read.search(path.read_text())] == []
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_a_driver_has_the_capabilities_of_the_table(name):
     assert get_driver_class(name).capabilities is of(name)

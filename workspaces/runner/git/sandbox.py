@@ -184,7 +184,7 @@ def _launch(workspace: Workspace, program: str, question: dict, tree: Path, sour
     if source is not None:
         folders["source"] = source
     home = paths.folder_of(workspace.pk) / "home"
-    if home.is_dir() and not workspace.source.get("path"):
+    if home.is_dir() and not workspace.own_folder:
         folders["home"] = home
     if prefix is not None:
         folders["python"] = prefix
@@ -193,7 +193,7 @@ def _launch(workspace: Workspace, program: str, question: dict, tree: Path, sour
     binary = str(bwrap.path)
     if is_root and bwrap.folders:
         binary = f"/tmp/bwrap/{bwrap.path.relative_to(*bwrap.folders.values())}"
-    root = workspace.source.get("path") or "/workspace"
+    root = workspace.own_folder or "/workspace"
     arguments = _arguments(shown, root, prefix)
     text = (HERE / program).read_text()
     own = workspace.uid if tree == paths.tree_of(workspace) else 0  # a copy has the users of the guest that it is of

@@ -16,7 +16,7 @@ async def put(job):
     A home is empty at first, after an archive, and when retention has emptied it.
     """
     workspace = job.workspace
-    if job.driver.capabilities.files_need_run or workspace.source.get("path"):
+    if job.driver.capabilities.files_need_run or workspace.own_folder:
         return
     await job.thread(_put, workspace, job.driver.file_owner(uid_of(workspace).get("uid")))
 

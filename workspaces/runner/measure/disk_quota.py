@@ -226,7 +226,7 @@ def _used() -> int:
 def _folders(workspace) -> list[Path]:
     """Return the folders that count: the tree, and the agent's home unless the workspace is a connected folder."""
     tree = paths.tree_of(workspace)
-    return [tree] if workspace.source.get("path") else [tree, paths.folder_of(workspace.pk) / "home"]
+    return [tree] if workspace.own_folder else [tree, paths.folder_of(workspace.pk) / "home"]
 
 
 def disk_usage(*folders: Path) -> int:

@@ -164,7 +164,7 @@ class Create(Kind):
                 await job.thread(_keep_source, workspace)
             if _runs_set_up(workspace):  # from here on it cannot be cancelled
                 await job.progress(step="setup" if workspace.environment.setup else "snapshot")
-            if not workspace.source.get("path") and not job.driver.capabilities.files_need_run:
+            if not workspace.own_folder and not job.driver.capabilities.files_need_run:
                 # Before the first snapshot, which records the final file owners. A guest sets them inside.
                 await job.driver.prepare(spec_of(workspace, f"setup-{job.operation.pk}"))
             if workspace.environment.setup and _runs_set_up(workspace):
@@ -325,7 +325,7 @@ def _is_cancelled(operation) -> bool:
 
 def _make_tree(workspace, watch: dict):
     """Make the initial files (a fork's come later), after removing those of a failed attempt."""
-    if workspace.source.get("path"):
+    if workspace.own_folder:
         paths.make_folders(workspace)
         return
     tree = paths.make_folders(workspace) / "tree"

@@ -218,7 +218,7 @@ def _keeps_hooks(job) -> bool:
 
     That is always so in a connected folder, and elsewhere for agents and for actions approved for them.
     """
-    return bool(job.workspace.source.get("path") or job.by.type == "agent" or job.by.approval)
+    return bool(job.workspace.own_folder or job.by.type == "agent" or job.by.approval)
 
 
 async def _open_files(job, owner) -> list[Process]:

@@ -24,7 +24,7 @@ def away(connected: list[Workspace], devices: dict) -> dict:
 
 
 def _why_away(workspace, devices: dict) -> str:
-    folder = Path(workspace.source.get("path") or "")
+    folder = Path(workspace.own_folder)
     try:
         device = folder.stat().st_dev
         with os.scandir(folder) as entries:

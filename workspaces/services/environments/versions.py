@@ -125,7 +125,7 @@ def _refuse_strange_source(workspace: Workspace, latest: Environment):
 def rebuild(workspace: Workspace, *, by: Actor) -> Operation:
     """Rebuild: run the setup of the newest version on the current files, after a safety snapshot."""
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="rebuilt")
-    if workspace.source.get("path"):
+    if workspace.own_folder:
         raise conflict("A connected folder has no setup.")
     latest = newest_of(workspace.environment)
     if words := eligibility.why_no_set_up(latest):
