@@ -66,9 +66,7 @@ def test_a_form_that_was_refused_keeps_its_error_while_the_page_hears_of_more(pr
     expect(page.locator("#a-name_error")).to_be_visible()
     expect(page).to_have_url(f"{product.desk}/agents/")
     settle(page)
-    with page.expect_response(
-        lambda answer: answer.url == page.url and answer.request.resource_type == "fetch"
-    ) as heard:
+    with page.expect_response(lambda answer: answer.url == page.url and answer.request.resource_type == "xhr") as heard:
         ask(f"git push origin heard-{time.time_ns()}")
     assert heard.value.status == 200
     expect(page.locator("#a-name_error")).to_be_visible()
