@@ -179,7 +179,8 @@ class Supervisor:
                 left = timeout - part.silence()
                 if left <= 0:
                     return f"sent no heartbeat for {timeout:g} s and is killed"
-                await asyncio.wait([ended, stopped], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                pause = left if part.ready.is_set() else min(left, POLL_INTERVAL)  # its first heartbeat shortens it
+                await asyncio.wait([ended, stopped], timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             return "stops"
         finally:
             for task in (checking, ended, stopped):
