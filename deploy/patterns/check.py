@@ -255,7 +255,7 @@ def ask(asked: list[dict]) -> dict[str, dict]:
         return known
     install()
     kept = TOOLS / "verdicts.json"
-    known |= json.loads(kept.read_text()) if kept.exists() else {}
+    known = (json.loads(kept.read_text()) if kept.exists() else {}) | known
     new = [one for key, one in by_key.items() if key not in known]
     shares = [new[start::WORKERS] for start in range(WORKERS)]
     with ThreadPoolExecutor(WORKERS) as pool:
