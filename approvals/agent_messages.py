@@ -9,7 +9,8 @@ from approvals.evaluation import content, current, was_edited
 from approvals.models import Action, ActionEndCode, Status
 from approvals.questions import is_unheard
 from approvals.transitions import final_decision, policy_label
-from dashboard import clock, json_text
+from dashboard import json_text
+from dashboard.database import clock
 
 MAX_SHOWN = 4000  # characters of a call that a message repeats
 ASKED_AGAIN = "The same call was made again. Its answer goes to the newer request."

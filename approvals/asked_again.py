@@ -15,7 +15,7 @@ from approvals.evaluation import MAX_TITLE, PolicyResult, content, with_all
 from approvals.models import Action, Status, Tier
 from approvals.policy.paths import MANIFEST, World
 from approvals.policy.verdict import reason
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import Workspace
 
 MAX_EARLIER = 20  # calls with refusals that are compared with this one

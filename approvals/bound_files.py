@@ -26,10 +26,10 @@ from approvals.own_verbs import PUSHES
 from approvals.policy.paths import is_secret
 from approvals.policy.run_files import run_files
 from approvals.transitions import add_revision, move, record
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, unavailable
-from dashboard.strict_json import without_nul
+from dashboard.text.strict_json import without_nul
 from workspaces.services import export
 
 READ_TIMEOUT, GUEST_READ_TIMEOUT = 1.5, 6.0  # an emulated guest is slow

@@ -18,7 +18,7 @@ from approvals.evaluation import can_be_held, content, current, with_all
 from approvals.expiry import end_if_due, mark_uncertain, record_carried
 from approvals.models import Action, ActionEndCode, Status, Tier
 from approvals.transitions import SNAPSHOT_TIERS, applied_tree, withdraw
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.problems import Problem, conflict
 from workspaces import history, lifecycle
 from workspaces.drivers.base import DriverError

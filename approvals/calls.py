@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from dashboard import json_text, strict_json
+from dashboard import json_text
 from dashboard.problems import invalid, not_allowed
+from dashboard.text import strict_json
 from workspaces import absent
 from workspaces.models import Workspace
 from workspaces.needs_approval import is_hook_file

@@ -17,11 +17,11 @@ from approvals.expiry import end_if_due
 from approvals.models import AapRequest, Action, Decision, DecisionEvidence, LineComment, Revision, Status, Tier
 from approvals.step_up import requirement
 from approvals.transitions import add_revision, answer_conflict, approve, move, record
-from dashboard import clock
-from dashboard.access import ROLES, Caller
-from dashboard.failpoints import failpoint
+from dashboard.database import clock
 from dashboard.models import Membership, Team
+from dashboard.people.access import ROLES, Caller
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
+from dashboard.workers.failpoints import failpoint
 from handrail_verify.passkeys import in_event
 
 MAX_COMMENT = 4000

@@ -9,9 +9,10 @@ import uuid
 from django.db import IntegrityError, transaction
 
 from approvals.models import AgentDocument
-from dashboard import clock, json_text
-from dashboard.access import Caller
+from dashboard import json_text
+from dashboard.database import clock
 from dashboard.keys import keyring
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed, not_found
 from workspaces import secrets
 

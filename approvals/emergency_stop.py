@@ -4,7 +4,7 @@ from django.db import transaction
 
 from approvals.models import Action, ActionEndCode, Grant, Status
 from approvals.transitions import LIVE, withdraw
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Team
 from dashboard.problems import conflict, not_allowed
 from workspaces.services import stop_all

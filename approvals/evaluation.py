@@ -17,7 +17,7 @@ from approvals.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.own_verbs import OWN_VERBS, title_of
 from approvals.policy.verdict import reason
-from dashboard.strict_json import without_nul
+from dashboard.text.strict_json import without_nul
 from workspaces.masking import without_credentials
 from workspaces.provisioning.isolation import holds_programs
 from workspaces.services import network

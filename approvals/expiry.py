@@ -7,7 +7,7 @@ from django.db.models import Q
 from approvals.calls import GATE
 from approvals.models import Action, ActionEndCode, Status
 from approvals.transitions import move, withdraw
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from workspaces.models import Phase, ReasonCode
 

@@ -19,10 +19,11 @@ from approvals.models import Action, ActionEndCode, ActionMessage, ModelUsage, S
 from approvals.submission import is_approval_for, of_call, refuse_when_stopped, submit, unheard_approval
 from approvals.talk import interrupts
 from approvals.transitions import actor_of, answer_conflict, move, needs_snapshot, withdraw
-from dashboard import clock, lookup
-from dashboard.failpoints import failpoint
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
+from dashboard.web import lookup
+from dashboard.workers.failpoints import failpoint
 from workspaces import activity, agents_at_work, lifecycle, operations
 from workspaces.masking import masked
 from workspaces.models import Snapshot, Workspace

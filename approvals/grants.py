@@ -21,10 +21,12 @@ from approvals.grant_scopes import EXACT, Scope
 from approvals.models import Action, ActionEndCode, Grant, Status, Tier
 from approvals.own_verbs import OWN_VERBS
 from approvals.transitions import withdraw
-from dashboard import clock, json_text, lookup
-from dashboard.access import caller_of
+from dashboard import json_text
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
+from dashboard.people.access import caller_of
 from dashboard.problems import conflict, invalid, not_allowed
+from dashboard.web import lookup
 
 MAX_CALL_TEXT = 140  # characters of a call in a grant's description
 MAX_MINUTES, MAX_USES = 24 * 60, 100

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, InterfaceError
 
-from dashboard.threads import query_in_thread
-from dashboard.tokens import find_token
+from dashboard.database.threads import query_in_thread
+from dashboard.people.tokens import find_token
 from dashboard.workers.turns import Turns, for_whom
 
 MAX_CONCURRENT = 10

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from approvals.agents.own_words import is_of_the_program
 from approvals.models import Action, SessionPrompt
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.masking import masked
 
 MAX_TEXT = 4000  # characters of a prompt that are kept

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from approvals import gate
 from approvals.calls import BROKER, Call
 from approvals.submission import MAX_EXPIRY_SECONDS
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
+from dashboard.people.access import Caller
 from dashboard.problems import Problem
 from workspaces import quarantine
 from workspaces.models import Workspace

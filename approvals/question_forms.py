@@ -10,8 +10,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dashboard import strict_json
 from dashboard.problems import Problem
+from dashboard.text import strict_json
 
 BETWEEN = ", "  # between several choices of one answer, as Claude Code joins them
 MAX_QUESTIONS, MAX_OPTIONS = 20, 50

@@ -17,7 +17,7 @@ from approvals.decisions import may_approve
 from approvals.evaluation import content
 from approvals.models import Action, ActionMessage, Status
 from approvals.transitions import record
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
 from workspaces.masking import masked

@@ -15,9 +15,9 @@ from approvals.calls import Call, root_of
 from approvals.decisions import decide, may_approve
 from approvals.evaluation import PolicyResult, content, with_all
 from approvals.models import Action, Grant, Status
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Event, Team
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem, invalid, not_allowed
 from workspaces import runner_client
 

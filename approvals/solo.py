@@ -7,7 +7,7 @@ It takes a browser session that signed in within the last 15 minutes, never a to
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Role, Team
 from dashboard.people import sole_approver
 from dashboard.people.sign_ins import signed_in_at

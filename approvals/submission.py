@@ -37,11 +37,11 @@ from approvals.transitions import (
     policy_label,
     record_each,
 )
-from dashboard import clock
-from dashboard.failpoints import failpoint
+from dashboard.database import clock
+from dashboard.database.retries import retried
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
-from dashboard.retries import retried
+from dashboard.workers.failpoints import failpoint
 from workspaces import activity, agents_at_work
 from workspaces.masking import masked
 

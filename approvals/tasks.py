@@ -4,7 +4,8 @@ from approvals import agent_runs, expiry, gate
 from approvals.models import LogTarget
 from approvals.notify import agent_runs as agent_run_notices
 from approvals.notify import going, notices, scheduled
-from dashboard import clock, outbox
+from dashboard.database import clock
+from dashboard.workers import outbox
 from workspaces.services import schedules
 
 NOTIFY_SECONDS = LOG_SECONDS = 60  # after which a task ends; what is left is due again at once

@@ -7,7 +7,7 @@ nothing, and no digest covers it.
 from approvals.calls import sha256
 from approvals.models import ToolSchema
 from dashboard.problems import invalid
-from dashboard.strict_json import canonical
+from dashboard.text.strict_json import canonical
 
 MAX_BYTES = 64 * 1024
 TEXT, YES_NO, WHOLE = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}

@@ -12,10 +12,10 @@ from approvals import own_questions
 from approvals.calls import BROKER, sha256
 from approvals.models import Action, ActionEndCode, BoundFile, Decision, Revision, Status, Tier
 from approvals.own_verbs import OWN_VERBS
-from dashboard import clock
+from dashboard.database import clock
+from dashboard.database.retries import retried
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import Problem, conflict
-from dashboard.retries import retried
 from workspaces import lifecycle, operations
 from workspaces.services import rehearsals
 

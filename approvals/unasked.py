@@ -14,7 +14,7 @@ from approvals.calls import beneath, root_of
 from approvals.models import Action, Look, Revision, Status, Tier
 from approvals.policy.paths import is_protected
 from approvals.transitions import record
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import not_allowed
 

@@ -17,7 +17,7 @@ from approvals.models import Action, ActionEndCode, Status
 from approvals.own_verbs import OWN_VERBS, PUSHES, tool_of
 from approvals.transitions import final_decision, withdraw
 from dashboard.problems import conflict, invalid
-from dashboard.strict_json import canonical
+from dashboard.text.strict_json import canonical
 from workspaces import holding, operations
 from workspaces.models import Command, Operation, Phase, ReasonCode, Terminal
 from workspaces.needs_approval import AskFirst

@@ -13,11 +13,12 @@ from ninja.errors import AuthenticationError, AuthorizationError, HttpError, Val
 from ninja.renderers import JSONRenderer
 from pydantic import Field
 
-from dashboard import json_text, outages
-from dashboard.api_base import PROBLEMS, Bearer, StrictParser
-from dashboard.database_errors import is_away, is_full
+from dashboard import json_text
+from dashboard.database import outages
+from dashboard.database.errors import is_away, is_full
 from dashboard.models import Team
 from dashboard.problems import Problem, of_text, problem_response
+from dashboard.web.api_base import PROBLEMS, Bearer, StrictParser
 from workspaces.api.lookup import ask_first
 from workspaces.needs_approval import AskFirst
 

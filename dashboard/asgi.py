@@ -16,10 +16,10 @@ from channels.sessions import CookieMiddleware
 from approvals.hooks.fail_closed import fail_closed
 from approvals.intake_limit import in_turn
 from approvals.model_relay.application import with_model_relay
+from dashboard.database.threads import on_request_threads
 from dashboard.ops.health import answers_at_once
-from dashboard.socket_auth import drop_late, own_origin_or_token
-from dashboard.threads import on_request_threads
 from dashboard.urls import websocket_urlpatterns
+from dashboard.web.socket_auth import drop_late, own_origin_or_token
 from workspaces.previews.application import with_previews
 
 application = with_previews(

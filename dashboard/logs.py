@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 
-from dashboard import redaction
+from dashboard.keys import redaction
 
 _context: ContextVar[MappingProxyType] = ContextVar("handrail_log_context", default=MappingProxyType({}))
 logger = logging.getLogger("handrail.events")
@@ -53,7 +53,7 @@ class Outage(logging.Filter):
 def _is_away(error) -> bool:
     if not isinstance(error, BaseException):
         return False
-    from dashboard.database_errors import is_away  # here: Django's database needs the settings, which need this module
+    from dashboard.database.errors import is_away  # here: Django's database needs the settings, which need this module
 
     return is_away(error)
 

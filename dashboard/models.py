@@ -11,10 +11,11 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy
 
-from dashboard import clock, redaction
+from dashboard.database import clock
+from dashboard.database.row_locks import LockingQuerySet
+from dashboard.keys import redaction
 from dashboard.logs import log_event
-from dashboard.row_locks import LockingQuerySet
-from dashboard.wakes import wake_feeds
+from dashboard.workers.wakes import wake_feeds
 from handrail_verify.log import GENESIS, chain_hash
 
 
@@ -35,7 +36,7 @@ class SecondFactorFor(models.TextChoices):
 
 class TeamQuerySet(LockingQuerySet):
     def visible_to(self, who):
-        """Return the teams of a Caller (dashboard.access)."""
+        """Return the teams of a Caller (dashboard.people.access)."""
         return self.filter(pk__in=who.team_ids)
 
 
@@ -133,7 +134,7 @@ class TokenQuerySet(models.QuerySet):
 
 
 class Token(models.Model):
-    """A bearer token of an agent or of a person in one team (see dashboard.tokens); only its SHA-256 is stored."""
+    """A bearer token of an agent or of a person in one team (see dashboard.people.tokens); only its SHA-256 is stored."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="tokens")

@@ -13,10 +13,10 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from whitenoise.compress import Compressor
 
-from dashboard.addresses import in_url, local_preview_host, shared_domain, to_call
-from dashboard.database_settings import database
+from dashboard.database.connection import database
 from dashboard.keys.key_files import make_private, read_or_make
-from dashboard.oidc_settings import read_rules, refused_issuer
+from dashboard.net.addresses import in_url, local_preview_host, shared_domain, to_call
+from dashboard.net.oidc_settings import read_rules, refused_issuer
 from workspaces.egress.addresses import read_networks
 from workspaces.upstreams import read_upstreams
 
@@ -183,7 +183,7 @@ HANDRAIL_PROMISED_CPUS = env_int("HANDRAIL_PROMISED_CPUS", 4 * MACHINE_CPUS)
 HANDRAIL_HOST_NAME = env("HANDRAIL_HOST_NAME") or socket.gethostname()
 HANDRAIL_LEASE_SECONDS = env_int("HANDRAIL_LEASE_SECONDS", 20, least=5)
 HANDRAIL_LOG_LEVEL = env("HANDRAIL_LOG_LEVEL", "INFO").upper()
-# Only for tests: the point at which a process sends itself SIGKILL (see dashboard/failpoints.py).
+# Only for tests: the point at which a process sends itself SIGKILL (see dashboard/workers/failpoints.py).
 HANDRAIL_FAILPOINT = env("HANDRAIL_FAILPOINT")
 if env("HANDRAIL_DEBUG") not in ("", "0", "1"):
     raise ImproperlyConfigured("HANDRAIL_DEBUG must be 0 or 1.")
@@ -233,25 +233,25 @@ INSTALLED_APPS = [
     "django_q",
 ]
 MIDDLEWARE = [
-    "dashboard.middleware.request_id",
-    *(["dashboard.desk_name.redirect_to_desk_name"] if HANDRAIL_DESK_IS_LOCAL else []),
-    "dashboard.middleware.Security",
-    "dashboard.middleware.ContentSecurityPolicy",
-    "dashboard.middleware.Compression",
-    "dashboard.middleware.StaticFiles",
-    "dashboard.middleware.Sessions",
-    "dashboard.middleware.Common",
-    "dashboard.middleware.Csrf",
-    "dashboard.middleware.Authentication",
-    "dashboard.middleware.Messages",
-    "dashboard.middleware.Frames",
+    "dashboard.web.middleware.request_id",
+    *(["dashboard.net.desk_name.redirect_to_desk_name"] if HANDRAIL_DESK_IS_LOCAL else []),
+    "dashboard.web.middleware.Security",
+    "dashboard.web.middleware.ContentSecurityPolicy",
+    "dashboard.web.middleware.Compression",
+    "dashboard.web.middleware.StaticFiles",
+    "dashboard.web.middleware.Sessions",
+    "dashboard.web.middleware.Common",
+    "dashboard.web.middleware.Csrf",
+    "dashboard.web.middleware.Authentication",
+    "dashboard.web.middleware.Messages",
+    "dashboard.web.middleware.Frames",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "dashboard.people.sessions.note_use",
     "dashboard.site.maintenance.tell_programs",
-    "dashboard.middleware.time_zone",
-    "dashboard.middleware.language",
-    "dashboard.middleware.UnstorableText",
+    "dashboard.web.middleware.time_zone",
+    "dashboard.web.middleware.language",
+    "dashboard.web.middleware.UnstorableText",
 ]
 # Ninja's templates and static files, by folder: as an installed app it would be loaded by every process and command.
 NINJA = Path(find_spec("ninja").origin).parent
@@ -265,7 +265,7 @@ TEMPLATES = [
             "builtins": ["django.templatetags.i18n"],  # translate and blocktranslate in every template
             "loaders": [
                 (
-                    "dashboard.template_loader.Loader",
+                    "dashboard.web.template_loader.Loader",
                     [
                         "django.template.loaders.filesystem.Loader",
                         "django.template.loaders.app_directories.Loader",
@@ -343,7 +343,7 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Work behind the scenes has lanes (dashboard/lanes.py): clusters of django-q2, each with its own workers and limits.
+# Work behind the scenes has lanes (dashboard/workers/lanes.py): clusters of django-q2, each with its own workers and limits.
 # Seconds: `timeout` is how long a task may take, `retry` after which one that was cut short is due again. django-q2's
 # cluster claims two tasks more than it runs, so the last of three may end after three times the timeout.
 Q_CLUSTER = {
@@ -385,7 +385,9 @@ WHITENOISE_MANIFEST_STRICT = False
 WHITENOISE_SKIP_COMPRESS_EXTENSIONS = [*Compressor.SKIP_COMPRESS_EXTENSIONS, "map"]  # only developer tools load them
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * HANDRAIL_BODY_BYTES
 
-LANGUAGE_CODE = "en"  # of the API, the log and what is recorded; pages are in the reader's (dashboard/middleware.py)
+LANGUAGE_CODE = (
+    "en"  # of the API, the log and what is recorded; pages are in the reader's (dashboard/web/middleware.py)
+)
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]
 LANGUAGE_COOKIE_NAME = "handrail-language"
 LANGUAGE_COOKIE_AGE = 365 * 24 * 3600

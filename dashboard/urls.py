@@ -28,7 +28,7 @@ from dashboard.site.measures import pages as measures
 from workspaces.pages.terminal_socket import TerminalSocket
 
 admin.autodiscover()  # here, so that commands and daemons do not load it
-import_module("dashboard.sso_admin")
+import_module("dashboard.admin.sso")
 register_the_rest(["dashboard", "workspaces", "approvals"])
 
 urlpatterns = [
@@ -106,5 +106,5 @@ websocket_urlpatterns = [
 
 refuse_undeclared(api, urlpatterns, websocket_urlpatterns)
 
-handler404 = "dashboard.pages.no_such_page"
-handler500 = "dashboard.outages.broken"
+handler404 = "dashboard.web.pages.no_such_page"
+handler500 = "dashboard.database.outages.broken"

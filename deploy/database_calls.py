@@ -8,9 +8,12 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 APPS = ("dashboard", "workspaces", "approvals")
 # A method that only `but` may call, and what to do instead.
 RULES = {
-    "select_for_update": ("dashboard/row_locks.py", "use locked() or turn() of dashboard/row_locks.py, which say why"),
-    "iterator": ("", "use in_batches of dashboard/batches.py: SQLite cannot write beside an open cursor"),
-    "aiterator": ("", "use in_batches of dashboard/batches.py: SQLite cannot write beside an open cursor"),
+    "select_for_update": (
+        "dashboard/database/row_locks.py",
+        "use locked() or turn() of dashboard/database/row_locks.py, which say why",
+    ),
+    "iterator": ("", "use in_batches of dashboard/database/batches.py: SQLite cannot write beside an open cursor"),
+    "aiterator": ("", "use in_batches of dashboard/database/batches.py: SQLite cannot write beside an open cursor"),
 }
 
 

@@ -35,10 +35,10 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
 from django.test import Client, TransactionTestCase
 
-from dashboard import threads
+from dashboard.database import threads
 from dashboard.event_log import triggers
 from dashboard.models import Agent, Event, Membership, Role, Team
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from tests.support import CHECKOUT, lock_order
 from tests.support.chromium import chromium  # noqa: F401 - a fixture
 from tests.support.product import PreparedHome, Product

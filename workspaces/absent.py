@@ -1,6 +1,6 @@
 """Say why nobody works under a key: its workspace is in the trash (until when), was deleted for good, or never was."""
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.problems import Problem, conflict, gone, not_found
 from workspaces.models import Workspace
 

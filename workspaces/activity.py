@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import OperationalError, connection
 from django.db.models import Q
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces import paths, terminals
 from workspaces.models import Command, Operation, State, Terminal, Workspace
 

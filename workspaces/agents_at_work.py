@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict
 from workspaces import extensions

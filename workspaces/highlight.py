@@ -11,7 +11,7 @@ import time
 from django.core.cache import cache
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.visible_text import as_it_reads, visible
+from dashboard.text.visible_text import as_it_reads, visible
 from dashboard.workers.pool import Busy, Late, Worker, Workers
 
 logger = logging.getLogger("handrail.web")

@@ -10,7 +10,7 @@ from pygments.lexers import get_lexer_for_filename
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
 from dashboard.workers.loop import answer_lines
 from workspaces import word_marks
 

@@ -6,7 +6,7 @@ Whatever keeps such a text calls this. The bytes of a call are kept as they are,
 import json
 import re
 
-from dashboard import redaction
+from dashboard.keys import redaction
 from dashboard.keys.secret_forms import encoded_forms
 from workspaces import secrets
 

@@ -13,13 +13,13 @@ from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.db.models import Exists, F, OuterRef, Q
 
-from dashboard import clock
-from dashboard.database_errors import is_away
+from dashboard.database import clock
+from dashboard.database.errors import is_away
+from dashboard.database.retries import retried
+from dashboard.database.threads import query_in_thread, standing_aside
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
-from dashboard.retries import retried
-from dashboard.threads import query_in_thread, standing_aside
-from dashboard.wakes import wake
+from dashboard.workers.wakes import wake
 from workspaces import needs_approval, paths
 from workspaces.models import Operation, Phase, StoreIdentity
 

@@ -11,8 +11,8 @@ from contextlib import closing, nullcontext
 from itertools import chain
 from urllib.parse import urlencode
 
+from dashboard.database.threads import standing_aside
 from dashboard.problems import Problem, unavailable
-from dashboard.threads import standing_aside
 from workspaces import paths
 
 PIECE = 1 << 18  # bytes read at once

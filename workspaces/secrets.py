@@ -15,12 +15,12 @@ from pathlib import Path
 import ahocorasick_rs
 from django.db import transaction
 
-from dashboard import clock, redaction
-from dashboard.failpoints import failpoint
-from dashboard.keys import keyring, sealed_files
+from dashboard.database import clock
+from dashboard.keys import keyring, redaction, sealed_files
 from dashboard.keys.secret_forms import encoded_forms
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
+from dashboard.workers.failpoints import failpoint
 from workspaces import extensions, secret_origins
 from workspaces.models import Environment, HandedSecret, Scope, Secret, SecretFinding, Workspace
 from workspaces.shim.record import Handed

@@ -10,10 +10,10 @@ from approvals.aap import webhooks, wire
 from approvals.aap.registrations import BAD_URL_CODE, Delivery, bad_url
 from approvals.models import AapInstance, AapInstanceUpdate
 from approvals.models.aap import AapAttempt
-from dashboard import clock
-from dashboard.long_poll import place_for
+from dashboard.database import clock
+from dashboard.database.threads import query_in_thread
+from dashboard.live.long_poll import place_for
 from dashboard.problems import Problem, conflict, invalid
-from dashboard.threads import query_in_thread
 
 MAX_ATTEMPTS = 60  # of one agent within ATTEMPT_WINDOW
 ATTEMPT_WINDOW = timedelta(hours=1)

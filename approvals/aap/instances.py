@@ -18,12 +18,12 @@ from approvals.aap.registrations import Delivery, Registration, associated_data
 from approvals.aap.requests import check_key
 from approvals.models import AapInstance, ActionEndCode, Status
 from approvals.transitions import withdraw
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.keys import keyring
 from dashboard.models import Agent, Event, Team
+from dashboard.people.access import Caller
+from dashboard.people.tokens import derived, live_token, sha256
 from dashboard.problems import conflict, not_allowed, not_found
-from dashboard.tokens import derived, live_token, sha256
 
 MAX_INSTANCES = 50  # of one agent
 REMOVED = "The instance that asked was removed."

@@ -10,8 +10,8 @@ from uuid import UUID
 from approvals import calls
 from approvals.models import AapInstance
 from approvals.notify.reach import is_acceptable_endpoint
-from dashboard import strict_json
 from dashboard.problems import Problem
+from dashboard.text import strict_json
 
 MAX_NAME = 120  # characters
 MAX_BODY = 10_000  # bytes

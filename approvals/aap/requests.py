@@ -14,10 +14,12 @@ from approvals.models import Action, ActionEndCode, Status
 from approvals.models.aap import AapInstance, AapRequest
 from approvals.submission import MAX_EXPIRY_SECONDS
 from approvals.transitions import withdraw
-from dashboard import clock, json_text, strict_json
-from dashboard.bounded_names import bounded
+from dashboard import json_text
+from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
+from dashboard.text import strict_json
+from dashboard.text.bounded_names import bounded
 from workspaces.masking import masked
 
 MAX_CALL_ID = 200

@@ -1,4 +1,4 @@
-"""Send `request.resolved` webhooks to the receivers of instances, for a week (dashboard.outbox).
+"""Send `request.resolved` webhooks to the receivers of instances, for a week (dashboard.workers.outbox).
 
 What is due are the resolved requests with `notify_at`, so that no crash or restart loses a webhook. A webhook that is
 sent again has the same id.
@@ -14,7 +14,7 @@ from approvals.aap import registrations, webhooks
 from approvals.models import AapInstance, AapRequest
 from approvals.models.aap import RETRY_FOR
 from dashboard.keys import keyring
-from dashboard.outbox import LOOKED_AT, Message, NotNeeded, NotSent, Sender
+from dashboard.workers.outbox import LOOKED_AT, Message, NotNeeded, NotSent, Sender
 
 
 class Webhooks(Sender):

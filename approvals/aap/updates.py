@@ -11,11 +11,11 @@ from approvals.aap.instances import AapCaller
 from approvals.aap.registrations import Change, Delivery, associated_data
 from approvals.aap.requests import check_key
 from approvals.models import AapInstance, AapInstanceUpdate
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.keys import keyring
 from dashboard.models import Agent, Team
+from dashboard.people.tokens import live_token
 from dashboard.problems import not_found
-from dashboard.tokens import live_token
 
 IN_FLIGHT = timedelta(seconds=webhooks.TIMEOUT + 5)  # an attempt to send to the old receiver has ended by then
 

@@ -15,12 +15,12 @@ from approvals import gate
 from approvals.aap import instances, registrations, requests, updates, wire
 from approvals.aap.instances import AapCaller
 from approvals.models import Status
-from dashboard.api_base import Bearer
+from dashboard.database.threads import query_in_thread
 from dashboard.door.entering import let_in
 from dashboard.door.walk import takes_tokens
-from dashboard.long_poll import place_for, same_view, wait_for
+from dashboard.live.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, invalid, not_found, of_text
-from dashboard.threads import query_in_thread
+from dashboard.web.api_base import Bearer
 
 logger = logging.getLogger("handrail.aap")
 MAX_WAIT = 30  # seconds; the protocol's limit

@@ -20,7 +20,7 @@ from approvals.aap.registrations import Delivery
 from approvals.models import AapInstance, AapRequest
 from approvals.models.aap import RETRY_FOR
 from approvals.notify.reach import only_reachable_in_task
-from dashboard.outbox import NotSent
+from dashboard.workers.outbox import NotSent
 
 TIMEOUT = 10  # seconds for one attempt, which is the protocol's limit
 MAX_ANSWER = 10_000  # bytes

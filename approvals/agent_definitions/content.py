@@ -10,7 +10,7 @@ import hashlib
 import re
 
 from dashboard.problems import invalid
-from dashboard.strict_json import canonical
+from dashboard.text.strict_json import canonical
 
 FIELDS = ("description", "system", "memory", "tools", "model", "environment", "variables", "secrets")
 APPROVALS = ("", "allow", "ask", "deny")  # "": the policy alone decides

@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import yaml
 
-from dashboard import shallow_yaml, strict_json
 from dashboard.problems import Problem, invalid
+from dashboard.text import shallow_yaml, strict_json
 
 BOM = b"\xef\xbb\xbf"
 

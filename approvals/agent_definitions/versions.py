@@ -7,9 +7,9 @@ from django.db.models import F, OuterRef, Subquery
 from approvals.agent_definitions import agent_spec, documents, letta, secret_values
 from approvals.agent_definitions import content as contents
 from approvals.models import AgentDefinition
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.models import Event, Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_found
 
 OWN = "handrail"

@@ -10,9 +10,9 @@ from approvals.agent_runs import asked, requests, turns
 from approvals.model_relay import accounts
 from approvals.models import ActionEndCode, AgentRun, AgentRunState, AgentTurn, TurnKind
 from approvals.talk import messages
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.models import Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces import lifecycle, operations
 from workspaces.models import Operation

@@ -13,11 +13,11 @@ from approvals.agent_runs.launching import MAX_SAID, ProgramResult
 from approvals.agents.transcripts.lines import MAX_ID
 from approvals.model_relay import accounts
 from approvals.models import OPEN_RUNS, AgentRun, AgentRunState, AgentSession, AgentTurn, TurnEnd, TurnKind
-from dashboard import clock
-from dashboard.access import Caller, caller_of
-from dashboard.bounded_names import bounded
+from dashboard.database import clock
 from dashboard.models import Actor, Team
+from dashboard.people.access import Caller, caller_of
 from dashboard.problems import Problem, conflict, not_allowed
+from dashboard.text.bounded_names import bounded
 from workspaces import lifecycle, operations, recordings
 from workspaces.masking import masked
 from workspaces.models import Phase, ReasonCode, Snapshot, State

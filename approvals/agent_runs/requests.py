@@ -10,13 +10,13 @@ from approvals.agent_runs import turns
 from approvals.agent_runs.launching import LAUNCHERS
 from approvals.model_relay import accounts
 from approvals.models import OPEN_RUNS, AgentDefinition, AgentRun, TurnKind
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.door.entering import refuse_when_stopped
-from dashboard.lookup import Order
 from dashboard.models import Team
+from dashboard.people.access import Caller
+from dashboard.people.tokens import sha256
 from dashboard.problems import conflict, invalid, not_allowed, not_found
-from dashboard.tokens import sha256
+from dashboard.web.lookup import Order
 from workspaces import lifecycle, operations
 from workspaces.models import Prices, Workspace
 from workspaces.provisioning import agent_programs, eligibility, model_access

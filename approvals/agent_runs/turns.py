@@ -6,7 +6,7 @@ from approvals.agent_definitions import content
 from approvals.agent_runs.launching import LAUNCHERS, Launcher, Start
 from approvals.model_relay import accounts
 from approvals.models import AgentMessage, AgentRun, AgentTurn, TurnKind
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event
 from workspaces import secrets
 from workspaces.models import Command

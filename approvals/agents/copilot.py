@@ -23,7 +23,7 @@ from approvals.agents.heard import (
     words,
 )
 from dashboard.problems import invalid
-from dashboard.strict_json import loads
+from dashboard.text.strict_json import loads
 
 GO_ON = {"continue": True}
 RIPGREP = {

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from approvals.agents.heard import Heard, OfCall
-from dashboard import strict_json
+from dashboard.text import strict_json
 
 ALLOW, DENY = "allow", "deny"
 # What an agent does with the arguments of an answer: takes them as they are, lays them over its own (none can be

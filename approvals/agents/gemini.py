@@ -23,8 +23,8 @@ from approvals.agents.heard import (
     text,
     words,
 )
-from dashboard import strict_json
 from dashboard.problems import invalid
+from dashboard.text import strict_json
 
 GO_ON = {"continue": True}
 TURNINGS = {"SessionStart": Began, "SessionEnd": Ended, "AfterAgent": TurnEnded}

@@ -1,0 +1,1 @@
+"""The REST API of approvals (contract: api.md)."""

@@ -20,12 +20,12 @@ from approvals.mcp_tools import Served
 from approvals.models import Action, Tier
 from approvals.models import Status as ActionStatus
 from approvals.talk import interrupts
-from dashboard.api_base import PROBLEMS, AsyncBearer
-from dashboard.long_poll import place_for, same_view, wait_for
-from dashboard.lookup import PAGE_SIZE, page_of
+from dashboard.database.threads import query_in_thread
+from dashboard.live.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, invalid, not_found
-from dashboard.strict_json import canonical
-from dashboard.threads import query_in_thread
+from dashboard.text.strict_json import canonical
+from dashboard.web.api_base import PROBLEMS, AsyncBearer
+from dashboard.web.lookup import PAGE_SIZE, page_of
 from workspaces import agents_at_work
 from workspaces.api.schemas import Strict
 

@@ -10,9 +10,9 @@ from approvals import agent_definitions
 from approvals.agent_definitions import content
 from approvals.agent_definitions.versions import FORMATS
 from approvals.models import AgentDefinition
-from dashboard.api_base import LARGE_BODIES, PROBLEMS
-from dashboard.lookup import page_of
 from dashboard.problems import not_allowed
+from dashboard.web.api_base import LARGE_BODIES, PROBLEMS
+from dashboard.web.lookup import page_of
 from workspaces.api.lookup import team_of
 from workspaces.api.schemas import Strict
 

@@ -12,10 +12,10 @@ from approvals import agent_runs
 from approvals.agent_runs import requests
 from approvals.models import AgentRun, AgentRunState, AgentTurn, TurnEnd
 from approvals.talk import messages
-from dashboard.api_base import PROBLEMS
-from dashboard.lookup import page_of
-from dashboard.pages import as_uuid
 from dashboard.problems import invalid, not_allowed
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.lookup import page_of
+from dashboard.web.pages import as_uuid
 from workspaces.api.lookup import find as find_workspace
 from workspaces.api.lookup import team_of
 from workspaces.api.schemas import SHA, Strict

@@ -7,9 +7,9 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from approvals.agent_identity import MAX_PLACES, Choice, Denial, Identity, Place, Tool, known_to
-from dashboard import clock
-from dashboard.api_base import PROBLEMS
+from dashboard.database import clock
 from dashboard.problems import not_found
+from dashboard.web.api_base import PROBLEMS
 
 router = Router(tags=["agents"])
 

@@ -14,10 +14,10 @@ from pydantic import Field
 
 from approvals.conversations import exporting, reading
 from approvals.models import AgentSession
-from dashboard.api_base import PROBLEMS
-from dashboard.lookup import find, page_of
-from dashboard.pages import download
 from dashboard.problems import not_found
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.lookup import find, page_of
+from dashboard.web.pages import download
 
 router = Router(tags=["conversations"])
 MAX_MESSAGES = 500

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from approvals import documents
 from approvals.models import AgentDocument
-from dashboard.api_base import PROBLEMS
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api.schemas import Strict
 
 router = Router(tags=["documents"])

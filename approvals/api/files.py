@@ -7,8 +7,8 @@ from pydantic import Field
 
 from approvals import file_history
 from approvals.acts import Act
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import not_allowed
+from dashboard.web.api_base import PROBLEMS
 from workspaces import history
 from workspaces.api.lookup import find, path_after, point_of
 

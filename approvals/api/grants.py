@@ -11,8 +11,8 @@ from approvals import gate, grant_scopes, grants, secret_reads
 from approvals.api.actions import Digest
 from approvals.models import Grant
 from approvals.models import Status as ActionStatus
-from dashboard import clock
-from dashboard.api_base import PROBLEMS
+from dashboard.database import clock
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api.schemas import Strict
 
 router = Router(tags=["actions"])

@@ -11,8 +11,8 @@ from pydantic import Field, StringConstraints
 from approvals import gate
 from approvals.line_comments import drafts, sending
 from approvals.models import LineComment
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import invalid
+from dashboard.web.api_base import PROBLEMS
 from workspaces import history, lifecycle
 from workspaces.api.lookup import find
 from workspaces.api.schemas import Strict

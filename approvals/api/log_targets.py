@@ -9,10 +9,10 @@ from pydantic import Field
 
 from approvals.log_out import targets
 from approvals.models import LogTarget
-from dashboard.api_base import PROBLEMS
-from dashboard.lookup import find
 from dashboard.models import Team
 from dashboard.problems import not_allowed
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.lookup import find
 
 router = Router(tags=["log targets"])
 

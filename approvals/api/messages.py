@@ -9,7 +9,7 @@ from pydantic import StringConstraints
 
 from approvals import gate, questions
 from approvals.models import ActionMessage
-from dashboard.api_base import PROBLEMS
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api.schemas import Strict
 
 router = Router(tags=["actions"])

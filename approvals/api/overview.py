@@ -10,9 +10,10 @@ from approvals import unasked
 from approvals.agent_day import day_of
 from approvals.agent_identity import known_to
 from approvals.changed_since import Changed, changed_since
-from dashboard import clock, lookup
-from dashboard.api_base import PROBLEMS
+from dashboard.database import clock
 from dashboard.problems import invalid, not_allowed
+from dashboard.web import lookup
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api.schemas import Strict
 from workspaces.checks import Check
 

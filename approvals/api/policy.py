@@ -14,10 +14,10 @@ from approvals.policy import TIERS, PolicyError
 from approvals.policy_changes import effect, history, hits
 from approvals.policy_changes import scopes as policy_scopes
 from approvals.policy_changes.scopes import Scope
-from dashboard import clock
-from dashboard.api_base import PROBLEMS
+from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import not_allowed, not_found
+from dashboard.web.api_base import PROBLEMS
 from dashboard.workers.pool import Late
 from workspaces.api.schemas import Strict
 

@@ -6,8 +6,8 @@ from ninja import Router, Schema, Status
 from pydantic import Field
 
 from approvals import emergency_stop
-from dashboard.api_base import PROBLEMS
 from dashboard.models import Team
+from dashboard.web.api_base import PROBLEMS
 
 router = Router(tags=["stop"])
 

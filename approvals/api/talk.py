@@ -11,9 +11,10 @@ from pydantic import Field, StringConstraints
 from approvals import gate
 from approvals.models import Action, AgentMessage, Interrupt
 from approvals.talk import interrupts, messages
-from dashboard import clock, lookup
-from dashboard.api_base import PROBLEMS
+from dashboard.database import clock
 from dashboard.problems import conflict
+from dashboard.web import lookup
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api.schemas import Strict
 
 router = Router(tags=["talk"])

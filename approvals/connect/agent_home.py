@@ -19,8 +19,8 @@ from dashboard.files.atomic_write import replace_file
 from dashboard.keys.key_files import make_private
 from dashboard.models import Agent, Token
 from dashboard.people.provisioning import revoke, token_for
+from dashboard.people.tokens import sha256
 from dashboard.problems import Problem, conflict
-from dashboard.tokens import sha256
 from workspaces.models import Workspace
 from workspaces.runner import folder_manifest
 from workspaces.services import folders

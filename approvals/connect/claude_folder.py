@@ -20,10 +20,10 @@ from approvals.connect.claude_settings import HOOK_TIMEOUT, LOCAL
 from approvals.connect.folder_git import git
 from approvals.models import Action, ActionEndCode, Status
 from approvals.transitions import withdraw
-from dashboard.addresses import in_url, to_call
 from dashboard.files.atomic_write import replace_file
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor, Agent, Team, Token
+from dashboard.net.addresses import in_url, to_call
 from dashboard.people.provisioning import revoke, token_for
 from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import lifecycle, operations

@@ -20,8 +20,8 @@ from approvals.connect.claude_settings import SYSTEM_FOLDER as FOLDER
 from dashboard.files.atomic_write import replace_file
 from dashboard.models import Agent, Token
 from dashboard.people.provisioning import revoke, token_for
+from dashboard.people.tokens import sha256
 from dashboard.problems import Problem, conflict, invalid
-from dashboard.tokens import sha256
 from workspaces.drivers import own_programs
 
 OURS = CONNECTION.parent

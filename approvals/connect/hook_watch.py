@@ -6,7 +6,7 @@ from contextlib import suppress
 from django.conf import settings
 
 from approvals.connect import folder_hooks
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle, operations

@@ -12,7 +12,7 @@ from approvals.agents.transcripts import claude_code
 from approvals.agents.transcripts.claude_code import NAME
 from approvals.conversations import places, sessions
 from approvals.models import AgentSession
-from dashboard import clock
+from dashboard.database import clock
 
 GRACE = timedelta(seconds=30)  # after its first line; its hook has been heard by then
 TOLD_FOR = timedelta(hours=24)  # how long a session is shown as a problem of the folder

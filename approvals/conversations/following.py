@@ -16,7 +16,7 @@ from approvals.agents.transcripts.lines import Line
 from approvals.agents.transcripts.values import row_of
 from approvals.conversations import places, rows, sessions
 from approvals.models import AgentSession, Follow, MessageSource
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
 from workspaces.masking import Masker
 from workspaces.store import StoreError

@@ -3,7 +3,7 @@
 from django.db.models import Prefetch, Q, QuerySet
 
 from approvals.models import Action, AgentSession, Message
-from dashboard.lookup import Order
+from dashboard.web.lookup import Order
 
 IN_ORDER = Order("at")  # of messages, for keyset pages
 SUB_AGENTS = 5  # shown below the session that started them, in a list

@@ -11,8 +11,8 @@ from approvals.agents.transcripts.lines import MAX_ID, Line
 from approvals.conversations.sessions import MAX_TITLE
 from approvals.models import Action, AgentSession, Message, MessageBody, MessageKind, MessageSource, Role
 from approvals.models.bodies import pack
-from dashboard import clock
-from dashboard.bounded_names import bounded
+from dashboard.database import clock
+from dashboard.text.bounded_names import bounded
 from workspaces.masking import Masker
 
 INLINE = 64 * 1024  # bytes of a text that stand in its row

@@ -8,8 +8,8 @@ from django.db.models import F
 
 from approvals.agents.transcripts.lines import MAX_ID
 from approvals.models import AgentSession
-from dashboard import clock
-from dashboard.bounded_names import bounded
+from dashboard.database import clock
+from dashboard.text.bounded_names import bounded
 
 MAX_TITLE = 120  # characters
 WRITE_EVERY = timedelta(seconds=5)  # at most one write of a sign of life in this time

@@ -16,7 +16,7 @@ from approvals.hooks.workspace_of import sign_of_life, workspace_of
 from approvals.models import Action, Status
 from approvals.own_questions import ELICITATION
 from approvals.wrapping import can_wrap
-from dashboard import clock
+from dashboard.database import clock
 
 APPLIED = "This was tried on a copy, and a person approved and applied the result, so it must not run again."
 

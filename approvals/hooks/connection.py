@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from dashboard.outages import patiently
-from dashboard.threads import query_in_thread
+from dashboard.database.outages import patiently
+from dashboard.database.threads import query_in_thread
 
 KEY = "handrail.hook"  # in the ASGI scope
 UNKNOWN = object()

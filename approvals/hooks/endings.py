@@ -11,7 +11,7 @@ from approvals.hooks.before_call import call_of
 from approvals.hooks.connection import connection_of
 from approvals.hooks.tool_output import result_of
 from approvals.models import Action, Status
-from dashboard import strict_json
+from dashboard.text import strict_json
 
 NO_EXIT_STATUS = "the agent did not report its exit status"
 

@@ -18,13 +18,13 @@ from approvals.hooks.connection import connection_of
 from approvals.hooks.open_hooks import OpenHook
 from approvals.intake_limit import turn
 from approvals.models import Action, ActionEndCode, Status
-from dashboard.access import Caller
+from dashboard.database.threads import query_in_thread
 from dashboard.door.entering import let_in
-from dashboard.long_poll import place_for, same_view, wait_for
+from dashboard.live.long_poll import place_for, same_view, wait_for
+from dashboard.people.access import Caller
+from dashboard.people.tokens import find_token
 from dashboard.problems import Problem, not_found
-from dashboard.strict_json import loads
-from dashboard.threads import query_in_thread
-from dashboard.tokens import find_token
+from dashboard.text.strict_json import loads
 
 REPORT_SIZE = 4  # times a call's limit: Claude Code adds the file before and after to the call
 ANSWER_PAUSES = (0.3, 1.0, 2.0, None)  # seconds between two looks for an agent's answer in its transcript

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from weakref import WeakValueDictionary
 
-from dashboard.outages import patiently
+from dashboard.database.outages import patiently
 
 # Seconds for which an agent that lost its connection may reconnect before its action is withdrawn; connect's hook needs
 # up to 5.

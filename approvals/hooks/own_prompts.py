@@ -12,7 +12,7 @@ from approvals.evaluation import content
 from approvals.hooks import held_calls, sessions
 from approvals.models import Action, Status
 from approvals.transitions import final_decision
-from dashboard import strict_json
+from dashboard.text import strict_json
 
 
 def answer(heard: OwnPrompt, caller) -> Reply:

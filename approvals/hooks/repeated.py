@@ -8,7 +8,8 @@ from approvals.calls import Call
 from approvals.hooks.hold import Verdict
 from approvals.models import Action, Status
 from approvals.talk import interrupts
-from dashboard import clock, json_text
+from dashboard import json_text
+from dashboard.database import clock
 
 VALID_FOR = timedelta(hours=1)
 WORDS = (

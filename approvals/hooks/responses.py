@@ -13,8 +13,8 @@ from django.views.decorators.csrf import csrf_exempt
 from approvals.agents import dialects
 from approvals.hooks.connection import connection_of
 from dashboard import json_text
-from dashboard.database_errors import is_away
-from dashboard.outages import patiently
+from dashboard.database.errors import is_away
+from dashboard.database.outages import patiently
 from dashboard.problems import Problem, of_text
 
 logger = logging.getLogger("handrail.hooks")

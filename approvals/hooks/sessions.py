@@ -8,7 +8,7 @@ from approvals.evaluation import with_all
 from approvals.expiry import mark_uncertain
 from approvals.hooks import open_hooks, repeated
 from approvals.models import Action, Status
-from dashboard import clock
+from dashboard.database import clock
 
 MAX_REMINDERS = 5  # approvals named in one reminder
 TURN_OVER = "The agent's turn ended without reporting an outcome."

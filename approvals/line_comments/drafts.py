@@ -6,8 +6,9 @@ from approvals.evidence import evidence_of
 from approvals.evidence.keeping import unpack
 from approvals.line_comments import lines
 from approvals.models import Action, DecisionEvidence, LineComment, Revision, Side
-from dashboard import clock, lookup
+from dashboard.database import clock
 from dashboard.problems import conflict, invalid, not_allowed, not_found
+from dashboard.web import lookup
 from workspaces import history
 from workspaces.comparisons import Comparison
 from workspaces.diff import FileDiff

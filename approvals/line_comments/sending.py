@@ -5,7 +5,7 @@ from approvals.answer import DENY, Answer
 from approvals.line_comments import drafts as drafts_of
 from approvals.models import Action, LineComment
 from approvals.talk import messages
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces.models import Workspace

@@ -1,4 +1,4 @@
-"""Send each target what it has not got: in order, without a gap, again after a failure (dashboard.outbox).
+"""Send each target what it has not got: in order, without a gap, again after a failure (dashboard.workers.outbox).
 
 The cursor moves in the database only after a target took the events, so the last ones may be sent twice; a folder drops
 what it has already.
@@ -28,7 +28,7 @@ from dashboard.files.locks import take_lock
 from dashboard.keys import keyring
 from dashboard.keys.key_files import make_private
 from dashboard.models import Event, Membership, Role
-from dashboard.outbox import Message, NotNeeded, NotSent, Sender
+from dashboard.workers.outbox import Message, NotNeeded, NotSent, Sender
 
 logger = logging.getLogger("handrail.log_out")
 BATCH = 200  # events of one message

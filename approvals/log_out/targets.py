@@ -10,7 +10,7 @@ from django.db import transaction
 
 from approvals.models import LogTarget, TargetKind
 from approvals.notify.reach import is_acceptable_endpoint, may_be_sent_to
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.keys import keyring
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid, not_found

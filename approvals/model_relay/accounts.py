@@ -15,8 +15,8 @@ from django.db.models import F, Sum
 
 from approvals.model_relay.providers import Used
 from approvals.models import OPEN_RUNS, Action, AgentRun, ModelCall
-from dashboard import clock
-from dashboard.tokens import derived, sha256
+from dashboard.database import clock
+from dashboard.people.tokens import derived, sha256
 from workspaces import operations, secrets
 from workspaces.models import Cap, CapMeasure, Prices
 from workspaces.provisioning import caps, model_access

@@ -10,9 +10,9 @@ from functools import partial
 
 from approvals.model_relay import accounts, bodies
 from approvals.model_relay.providers import PROVIDERS, Provider
-from dashboard import outages
-from dashboard.database_errors import is_away
-from dashboard.threads import query_in_thread
+from dashboard.database import outages
+from dashboard.database.errors import is_away
+from dashboard.database.threads import query_in_thread
 
 logger = logging.getLogger("handrail.models")
 PATH = "/models/"

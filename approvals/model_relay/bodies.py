@@ -9,8 +9,9 @@ network list, its models and its budget. An environment may allow the provider's
 import json
 from pathlib import Path
 
-from dashboard import json_text, strict_json
+from dashboard import json_text
 from dashboard.problems import Problem
+from dashboard.text import strict_json
 
 PUBLISHED = json.loads(Path(__file__).with_name("published.json").read_text())
 FIELDS, KINDS, BETAS = (

@@ -11,7 +11,7 @@ from django.conf import settings
 from approvals.model_relay import accounts, bodies
 from approvals.model_relay.providers import Provider, UsageReader
 from approvals.models import ModelCall
-from dashboard.threads import query_in_thread
+from dashboard.database.threads import query_in_thread
 
 CONNECT_SECONDS = 15
 QUIET_SECONDS = 600  # without a byte: models think for minutes

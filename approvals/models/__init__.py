@@ -47,8 +47,8 @@ from approvals.models.presence import CardViewer  # noqa: F401 - as above
 from approvals.models.prompts import SessionPrompt  # noqa: F401 - as above
 from approvals.models.talk import AgentMessage, Interrupt  # noqa: F401 - as above
 from approvals.models.usage import ModelUsage  # noqa: F401 - as above
+from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Agent, Team
-from dashboard.row_locks import LockingQuerySet
 from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
 
 UNDO = ("yes", "partly", "unknown", "no")  # the policy engine's values (approvals.policy.verdict)

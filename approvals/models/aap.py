@@ -6,9 +6,9 @@ from datetime import timedelta
 from django.db import models
 from django.db.models import Q
 
+from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Agent, Token
-from dashboard.outbox import Outgoing
-from dashboard.row_locks import LockingQuerySet
+from dashboard.workers.outbox import Outgoing
 
 RETRY_FOR = timedelta(days=7)  # after the decision; the protocol's limit
 

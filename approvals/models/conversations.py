@@ -8,8 +8,8 @@ from django.db.models import Q
 from django.urls import reverse
 
 from approvals.models.bodies import unpack
+from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Agent, Team
-from dashboard.row_locks import LockingQuerySet
 from workspaces.models import Workspace
 
 HEAD_CHARACTERS = 3000  # of a message, on the page of its session

@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Q
 
 from approvals.models.talk import AgentMessage
+from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Agent, Team
-from dashboard.row_locks import LockingQuerySet
 from workspaces.models import Workspace
 
 

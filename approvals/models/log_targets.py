@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from dashboard.models import Team
-from dashboard.outbox import Outgoing
+from dashboard.workers.outbox import Outgoing
 
 
 class TargetKind(models.TextChoices):

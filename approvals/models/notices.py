@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from dashboard.outbox import Outgoing
+from dashboard.workers.outbox import Outgoing
 
 
 class NotificationSettings(models.Model):

@@ -9,11 +9,11 @@ from django.db import transaction
 
 from approvals.models import Channel
 from approvals.notify.reach import only_reachable
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.keys import keyring
-from dashboard.outbox import NotSent
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict, invalid
+from dashboard.workers.outbox import NotSent
 
 SERVICES = {
     "ntfy": "ntfy (http)",

@@ -12,7 +12,7 @@ from django.utils.crypto import constant_time_compare
 from approvals.models import PushSubscription
 from approvals.notify.hashes import sha256
 from approvals.notify.reach import is_acceptable_endpoint
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.people.sessions import device_name
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict, invalid

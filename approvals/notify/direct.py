@@ -5,7 +5,7 @@ from django.utils import translation
 from approvals.models import DeliveryKind
 from approvals.notify import notices
 from approvals.notify.routing import settings_of
-from dashboard import clock
+from dashboard.database import clock
 
 
 def tell_member(person, team_id, words) -> bool:

@@ -9,7 +9,7 @@ from django.db.models import Q
 from approvals.models import DeliveryKind, NotificationSettings
 from approvals.notify.notices import deliver_to_channels, deliver_to_devices, receivers
 from approvals.notify.routing import in_quiet_hours, settings_of, zone_of
-from dashboard.access import caller_of
+from dashboard.people.access import caller_of
 from workspaces.services import retention
 from workspaces.services.retention import Going
 

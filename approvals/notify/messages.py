@@ -15,11 +15,12 @@ from approvals.models import Action, Channel, NotificationSettings, Status, Tier
 from approvals.notify.going import of_owner
 from approvals.notify.routing import settings_of, zone_of
 from approvals.transitions import winner
-from dashboard import clock, redaction
-from dashboard.access import caller_of
+from dashboard.database import clock
+from dashboard.keys import redaction
 from dashboard.models import Team
+from dashboard.people.access import caller_of
 from dashboard.templatetags.handrail import TIERS, UNDO
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
 from workspaces.services.retention import What
 
 MAX_GOING = 10  # workspaces that a warning names

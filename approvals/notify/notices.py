@@ -19,7 +19,7 @@ from approvals.models import (
     PushSubscription,
 )
 from approvals.notify.routing import Recipient, is_quiet, recipients, wants, zone_of
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.people.sessions import device_name
 from dashboard.problems import conflict
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from dashboard.addresses import is_loopback
+from dashboard.net.addresses import is_loopback
 from workspaces.egress.addresses import may_be_reached
 
 MAX_ENDPOINT = 2000  # characters

@@ -2,7 +2,7 @@
 
 from approvals.models import Action, Delivery, Notice
 from approvals.notify.hashes import sha256
-from dashboard import clock
+from dashboard.database import clock
 
 
 def note(delivery_id, receipt: str, what: str) -> bool:

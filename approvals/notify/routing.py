@@ -9,8 +9,8 @@ from django.utils.translation import get_language
 
 from approvals.decisions import may_approve
 from approvals.models import Action, NotificationSettings, Tier
-from dashboard.access import MATRIX, ROLES, Caller
 from dashboard.models import Membership
+from dashboard.people.access import MATRIX, ROLES, Caller
 
 
 @dataclass(frozen=True)

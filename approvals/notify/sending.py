@@ -1,4 +1,4 @@
-"""Send notifications: what is encrypted to devices, and what goes through channels (dashboard.outbox)."""
+"""Send notifications: what is encrypted to devices, and what goes through channels (dashboard.workers.outbox)."""
 
 import secrets
 from collections.abc import Callable
@@ -20,8 +20,9 @@ from approvals.notify.devices import has_live_session
 from approvals.notify.hashes import sha256
 from approvals.notify.reach import Unreachable, only_reachable
 from approvals.notify.routing import settings_of
-from dashboard import clock, json_text
-from dashboard.outbox import Message, NotNeeded, NotSent, Sender
+from dashboard import json_text
+from dashboard.database import clock
+from dashboard.workers.outbox import Message, NotNeeded, NotSent, Sender
 
 TIMEOUT = 10  # seconds without a byte, of one message
 CLOSE_TTL, OTHER_TTL = 3600, 6 * 3600  # seconds for which a push service keeps a message

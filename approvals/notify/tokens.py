@@ -7,8 +7,8 @@ from approvals.answer import Answer
 from approvals.models import Action, Delivery, PushToken, Tier
 from approvals.notify.hashes import sha256
 from approvals.transitions import record
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, not_allowed, not_found
 
 # Approve is offered on a notification, where nothing but its title is seen, only for what can be undone.

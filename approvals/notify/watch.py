@@ -5,8 +5,8 @@ import time
 from django.db.models import Count, Max, QuerySet, Sum
 
 from approvals.models import Action, Channel, Delivery, Notice, PushSubscription
-from dashboard import clock
-from dashboard.one_statement import exist
+from dashboard.database import clock
+from dashboard.database.one_statement import exist
 
 INTERVAL = 15.0  # seconds between two looks without news: for votes, expiries, reminders, quiet hours and digests
 

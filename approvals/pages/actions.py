@@ -25,11 +25,11 @@ from approvals.pages.json_text import pretty
 from approvals.pages.lists import chosen_filters, filter_query, next_card
 from approvals.pages.revised import asked_again, revision_of
 from approvals.pages.step_up import PasskeyPart, answer_of
-from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, asked, carry_out, is_wide, must, signed_in
+from dashboard.database import clock
 from dashboard.problems import Problem
 from dashboard.templatetags.handrail import clock as clock_time
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
+from dashboard.web.pages import READ_OR_WRITE, asked, carry_out, is_wide, must, signed_in
 from workspaces.diff import compare
 
 # CodeMirror inserts style elements, which carry the nonce of the page's scripts.

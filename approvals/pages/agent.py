@@ -14,10 +14,11 @@ from approvals.agent_identity import MAX_PLACES, Identity
 from approvals.conversations.reading import SUB_AGENTS
 from approvals.pages.card import cards_of, for_rows
 from approvals.pages.changed import Row
-from dashboard import clock, spans
+from dashboard.database import clock
 from dashboard.models import Agent
-from dashboard.pages import Slice, asked, carry_out, must, signed_in, take_form
 from dashboard.problems import invalid
+from dashboard.web import spans
+from dashboard.web.pages import Slice, asked, carry_out, must, signed_in, take_form
 from workspaces.models import Workspace
 from workspaces.services import agent_bindings
 

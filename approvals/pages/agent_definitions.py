@@ -14,8 +14,8 @@ from approvals.agent_definitions import content, versions
 from approvals.agent_definitions.letta import SUFFIX
 from approvals.models import AgentDefinition
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, Slice, asked, download, must, signed_in, take_form
 from dashboard.problems import Problem, invalid
+from dashboard.web.pages import READ_OR_WRITE, Slice, asked, download, must, signed_in, take_form
 from workspaces.pages.forms import CODE
 
 SUFFIXES = {versions.OWN: ".json", versions.letta.NAME: SUFFIX, versions.agent_spec.NAME: ".agentspec.json"}

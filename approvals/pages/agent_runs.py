@@ -15,8 +15,8 @@ from approvals.conversations import reading
 from approvals.models import Action, AgentRun, AgentRunState, Status
 from approvals.pages.agent_run_forms import BudgetForm, NewRunForm, SayForm
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed_in, take_form
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed_in, take_form
 from workspaces import checks, code_hosts
 from workspaces.models import Environment, Prices
 from workspaces.pages.push import must_be_shown

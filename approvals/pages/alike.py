@@ -17,9 +17,9 @@ from approvals.pages import alike_numbers
 from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, differing, kind_of, split, sums_of
 from approvals.pages.card import Card, cards_of
 from approvals.pages.lists import chosen_filters, filter_query, pending_for
-from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in
+from dashboard.database import clock
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in
 
 STEP_SECONDS = 3.0  # after which the page shows how far it is
 EVIDENCE_SECONDS = 10  # for the evidence of all, beside 50 ms for each; one has two seconds at most

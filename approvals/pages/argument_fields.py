@@ -8,8 +8,8 @@ from django.utils.translation import gettext, gettext_lazy
 from approvals.pages.exact_field import CODE, ExactField
 from dashboard import json_text
 from dashboard.problems import Problem
-from dashboard.strict_json import loads
-from dashboard.visible_text import visible
+from dashboard.text.strict_json import loads
+from dashboard.text.visible_text import visible
 
 MAX_FIELDS = 40
 MAX_ROWS = 16

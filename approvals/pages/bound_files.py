@@ -8,7 +8,7 @@ from django.utils.translation import gettext, gettext_lazy
 from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, MCP, NOT_READ, SENDS
 from approvals.evidence import pushes
 from approvals.mcp_tools import SERVER
-from dashboard.visible_text import plain_size
+from dashboard.text.visible_text import plain_size
 from workspaces.diff import FileDiff, compare
 from workspaces.highlight import deadline
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dashboard.visible_text import fold
+from dashboard.text.visible_text import fold
 
 BEFORE = frozenset(" \t\n;|&(`{!")  # what may stand before a sub-command, and after it
 AFTER = frozenset(" \t\n;|&)`}<>")

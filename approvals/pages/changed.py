@@ -8,9 +8,10 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
 from approvals.changed_since import TIERS, Changed, changed_since
-from dashboard import clock, spans
-from dashboard.pages import asked, signed_in, without
+from dashboard.database import clock
 from dashboard.templatetags.handrail import TIERS as TIER_LABELS
+from dashboard.web import spans
+from dashboard.web.pages import asked, signed_in, without
 from workspaces.checks import in_words
 from workspaces.comparisons import Lines
 

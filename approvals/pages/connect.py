@@ -18,11 +18,11 @@ from approvals.agents.faults import RUNS, WORDS
 from approvals.calls import Call
 from approvals.connect.claude_settings import http_settings, status_message
 from approvals.models import Action, AgentSession
-from dashboard.access import Caller
 from dashboard.models import Agent, Team
-from dashboard.pages import as_uuid, carry_out, must, show_at, shown_once, signed_in
+from dashboard.people.access import Caller
 from dashboard.people.forms import NewAgentForm
 from dashboard.people.provisioning import agent_of, token_for
+from dashboard.web.pages import as_uuid, carry_out, must, show_at, shown_once, signed_in
 
 TABS = [
     *((dialect.name, dialect.title) for dialect in dialects.ALL),

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 from approvals.conversations import exporting, reading
 from approvals.models import Action, AgentSession
 from dashboard.models import Agent
-from dashboard.pages import Slice, as_uuid, asked, download, signed_in
+from dashboard.web.pages import Slice, as_uuid, asked, download, signed_in
 from workspaces.pages.header import load_header
 
 PAGE = 100  # messages

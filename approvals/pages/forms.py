@@ -7,7 +7,7 @@ from approvals import tool_schemas
 from approvals.pages.argument_fields import MAX_FIELDS, Argument, arguments_in, field_for, value_from
 from approvals.pages.exact_field import ExactField, name_originals
 from dashboard.problems import Problem
-from dashboard.strict_json import loads
+from dashboard.text.strict_json import loads
 
 
 class CommandForm(forms.Form):

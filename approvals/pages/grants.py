@@ -17,9 +17,9 @@ from approvals.models import Action, Grant
 from approvals.pages.card import Card, for_rows
 from approvals.pages.lists import chosen_filters, filter_query
 from approvals.policy_changes import proposals
-from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, asked, came_from, carry_out, must, signed_in
+from dashboard.database import clock
 from dashboard.templatetags.handrail import clock as clock_time
+from dashboard.web.pages import READ_OR_WRITE, asked, came_from, carry_out, must, signed_in
 
 TODAY = "today"  # until midnight in the zone of the person who gives the grant
 DURATIONS = [

@@ -9,8 +9,8 @@ from django.views.decorators.http import require_POST
 from approvals import claude_own_settings
 from approvals.calls import root_of
 from approvals.connect import hook_watch
-from dashboard.pages import came_from, carry_out, must, signed_in
 from dashboard.problems import conflict, unavailable
+from dashboard.web.pages import came_from, carry_out, must, signed_in
 from workspaces import operations
 from workspaces.pages.header import find
 from workspaces.services import folders

@@ -12,8 +12,8 @@ from approvals.models import LineComment
 from approvals.pages.actions import find_action
 from approvals.pages.lists import chosen_filters, filter_query
 from dashboard.models import Agent
-from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, go_to, must, signed_in
 from dashboard.problems import Problem, invalid
+from dashboard.web.pages import READ_OR_WRITE, as_uuid, asked, carry_out, go_to, must, signed_in
 from workspaces.pages import diff_sections
 from workspaces.pages.changed_file import section_of
 from workspaces.pages.header import load_header

@@ -12,10 +12,10 @@ from django.views.decorators.http import require_safe
 from approvals.models import Action, Decision, Status, Tier
 from approvals.pages.alike_groups import groups_of
 from approvals.pages.card import Card, cards_of, for_rows
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent
-from dashboard.pages import Slice, as_uuid, asked, signed_in, without
 from dashboard.templatetags.handrail import TIERS, thousands
+from dashboard.web.pages import Slice, as_uuid, asked, signed_in, without
 
 MAX_CARDS = 200  # cards listed on Approvals
 FILTERS = ("tier", "workspace", "agent", "undo")  # query parameters: the filters of the list a card was opened from

@@ -24,12 +24,12 @@ from approvals.models import (
 )
 from approvals.notify import channels, devices, notices, receipts, tokens, vapid
 from approvals.notify.routing import settings_of
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, as_uuid, carry_out, signed_in
 from dashboard.people.second_factor_rule import caller_in
 from dashboard.people.sessions import device_name
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, signed_in
 from workspaces.models import Workspace
 
 RECENT = 20  # deliveries shown

@@ -12,8 +12,8 @@ from approvals.pages.card import Card
 from approvals.pages.lists import chosen_filters, filter_query
 from approvals.pages.own_part import answers_from, comments_from
 from approvals.question_forms import Unfit
-from dashboard import clock
-from dashboard.pages import carry_out, must, signed_in
+from dashboard.database import clock
+from dashboard.web.pages import carry_out, must, signed_in
 
 
 @signed_in

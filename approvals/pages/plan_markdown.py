@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
 
 logger = logging.getLogger("handrail.pages")
 MAX_PARSED = 20_000  # characters; a longer plan is shown as its text

@@ -9,10 +9,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from approvals.models import Action, CardViewer
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Membership
-from dashboard.pages import must, signed_in
-from dashboard.texts import and_last
+from dashboard.text.texts import and_last
+from dashboard.web.pages import must, signed_in
 
 LOOKS_FOR = timedelta(seconds=25)  # after a page's last word; static/js/presence.js says it every 10 seconds
 MAX_NAMES = 3

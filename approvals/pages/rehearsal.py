@@ -9,9 +9,9 @@ from approvals import rehearsals
 from approvals.models import Action
 from approvals.pages.card import Card, for_rows
 from approvals.pages.rehearsal_part import diffs_of, rows_of
-from dashboard import clock
-from dashboard.pages import carry_out, must, signed_in
+from dashboard.database import clock
 from dashboard.problems import Problem
+from dashboard.web.pages import carry_out, must, signed_in
 
 DIFFS_PER_PAGE = 30
 

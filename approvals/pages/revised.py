@@ -12,7 +12,7 @@ from approvals import own_questions
 from approvals.calls import parsed
 from approvals.models import Action, Status, Tier
 from approvals.pages.json_text import pretty
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
 
 SINCE = timedelta(days=1)
 MAX_CANDIDATES = 20

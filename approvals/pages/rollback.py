@@ -10,8 +10,8 @@ from django.utils.translation import gettext
 from approvals import rollback
 from approvals.models import Action
 from approvals.pages.card import for_rows
-from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
 
 MAX_SHOWN_PATHS = 100  # paths that are listed
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST
 from approvals import secret_reads
 from approvals.evaluation import with_all
 from approvals.models import Action
-from dashboard.pages import asked, carry_out, must, signed_in
+from dashboard.web.pages import asked, carry_out, must, signed_in
 
 
 @signed_in

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_POST
 from approvals import expiry
 from approvals.models import Action
 from approvals.step_up import challenges, requirement
-from dashboard.pages import asked, must, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import asked, must, signed_in
 
 MAX_ANSWER = 16_384  # characters
 

@@ -8,8 +8,8 @@ from django.views.decorators.http import require_POST
 from approvals import emergency_stop
 from approvals.models import Action, Status
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
-from dashboard.texts import and_last
+from dashboard.text.texts import and_last
+from dashboard.web.pages import READ_OR_WRITE, carry_out, must, signed_in
 
 
 @signed_in

@@ -12,9 +12,9 @@ from django.views.decorators.http import require_POST
 
 from approvals.models import Action, AgentMessage, Interrupt
 from approvals.talk import interrupts, messages
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent
-from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in, take_form
+from dashboard.web.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in, take_form
 
 MAX_SHOWN = 30  # messages, the newest
 MAX_INTERRUPTS = 5

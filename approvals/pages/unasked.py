@@ -6,8 +6,9 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals import unasked as looks
-from dashboard import clock, spans
-from dashboard.pages import as_uuid, asked, came_from, carry_out, signed_in, without
+from dashboard.database import clock
+from dashboard.web import spans
+from dashboard.web.pages import as_uuid, asked, came_from, carry_out, signed_in, without
 
 PAGE_ROWS = 50
 

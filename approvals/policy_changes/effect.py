@@ -19,8 +19,9 @@ from approvals.context.symlinks import home_of
 from approvals.evaluation import PolicyResult, adjusted, can_be_held
 from approvals.models import Action, Policy, Revision, Tier
 from approvals.policy_changes.scopes import Scope
-from dashboard import clock, strict_json
-from dashboard.batches import in_batches
+from dashboard.database import clock
+from dashboard.database.batches import in_batches
+from dashboard.text import strict_json
 from workspaces.services import network
 
 DAYS = 30

@@ -10,7 +10,7 @@ from approvals import rehearsals
 from approvals.models import Action, PasskeyChallenge, Status
 from approvals.step_up import requirement
 from approvals.transitions import answer_conflict
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.people import passkeys
 from dashboard.problems import Problem, not_allowed
 

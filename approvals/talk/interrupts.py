@@ -10,7 +10,7 @@ from approvals.calls import GATE
 from approvals.models import Action, ActionEndCode, AgentSession, Interrupt, Status
 from approvals.talk.messages import check_may_talk, without_secrets
 from approvals.transitions import LIVE, withdraw
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces.models import Command, Operation

@@ -9,7 +9,7 @@ from datetime import timedelta
 from django.db.models import Q
 
 from approvals.models import Action, AgentMessage
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces.masking import masked

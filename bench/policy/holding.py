@@ -13,7 +13,7 @@ from itertools import chain
 from approvals.policy import Policy, classify, shell
 from approvals.policy.patches import BadPatch, read_patch
 from bench.policy import hostile
-from dashboard.visible_text import hidden_note, visible
+from dashboard.text.visible_text import hidden_note, visible
 
 LIMIT = 200.0  # milliseconds
 SHOWN = 10

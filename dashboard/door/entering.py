@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
 
-from dashboard.access import Caller, caller_by_token, paused_words
 from dashboard.door.table import VERBS
 from dashboard.door.verb import DOOR, Verb
 from dashboard.models import Team, Token
+from dashboard.people.access import Caller, caller_by_token, paused_words
 from dashboard.problems import Problem, conflict
 
 API = "/api/v1"

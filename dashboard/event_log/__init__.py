@@ -1,0 +1,1 @@
+"""The event log: its triggers, its check, its sentences."""

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.core.cache import cache
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Team
 from handrail_verify.log import GENESIS, chain_hash
 

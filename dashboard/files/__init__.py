@@ -1,0 +1,1 @@
+"""Files of this host: atomic writes and locks."""

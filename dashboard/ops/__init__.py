@@ -1,0 +1,1 @@
+"""Look after a running desk: bootstrap, doctor, health, backups, daily tasks."""

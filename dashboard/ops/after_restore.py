@@ -11,7 +11,7 @@ from django.db.models import F, Q
 
 from approvals.models import Action, ActionEndCode, Delivery, Grant, Status
 from approvals.transitions import withdraw
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, SignInLink, Team
 from workspaces.models import EndCode, Operation, Phase, Run, Runner, State, Workspace
 

@@ -13,16 +13,16 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from approvals.notify import vapid
-from dashboard.addresses import is_loopback
 from dashboard.event_log import triggers
 from dashboard.files.locks import is_locked
 from dashboard.keys import keyring, log_key
 from dashboard.keys.key_files import make_private
 from dashboard.models import Membership, Role, Team
+from dashboard.net.addresses import is_loopback
 from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
 from dashboard.people import passkeys
-from dashboard.tokens import make_sign_in_link
+from dashboard.people.tokens import make_sign_in_link
 from workspaces import identity, same_keys
 from workspaces.models import Runner
 

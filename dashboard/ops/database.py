@@ -13,9 +13,9 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
 from dashboard.event_log import triggers
-from dashboard.failpoints import failpoint
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
+from dashboard.workers.failpoints import failpoint
 
 MIGRATING = 0x4861_6E64_7261_696C  # the advisory lock of a migration on PostgreSQL
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from dashboard import clock, lanes, loop_watch
-from dashboard.addresses import in_url, to_call
+from dashboard.database import clock
 from dashboard.event_log import triggers
 from dashboard.event_log.verify import RENDER_SECONDS, prove
 from dashboard.models import BackupPlan, Team
+from dashboard.net.addresses import in_url, to_call
 from dashboard.ops import database, scheduled_backups
 from dashboard.people import passkeys, sso
+from dashboard.workers import lanes, loop_watch
 from workspaces import stores
 from workspaces.envelope.ring import is_held
 from workspaces.models import Runner, State, Workspace

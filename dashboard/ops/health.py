@@ -6,8 +6,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.ops import doctor
-from dashboard.pages import signed_in
 from dashboard.problems import problem_response, unavailable
+from dashboard.web.pages import signed_in
 
 ALIVE = b"ok\n"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.files.locks import take_lock
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor, BackupPlan, Event

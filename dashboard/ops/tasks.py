@@ -3,9 +3,9 @@
 from django.conf import settings
 from django_q.models import Schedule
 
-from dashboard import clock
-from dashboard.lanes import LANE_OF
+from dashboard.database import clock
 from dashboard.ops import database
+from dashboard.workers.lanes import LANE_OF
 
 COPIES = 6  # hourly copies of the database to keep
 

@@ -1,0 +1,1 @@
+"""Who may do what: members, roles, accounts, tokens, sign-ins, passkeys."""

@@ -8,11 +8,11 @@ import logging
 
 from django.db import transaction
 
-from dashboard import clock
-from dashboard.access import ROLES
+from dashboard.database import clock
 from dashboard.models import Actor, Membership, Team
-from dashboard.oidc_settings import Rule
+from dashboard.net.oidc_settings import Rule
 from dashboard.people import members, sessions
+from dashboard.people.access import ROLES
 
 logger = logging.getLogger("handrail.sso")
 EVERYBODY = "*"

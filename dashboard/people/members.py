@@ -2,11 +2,11 @@
 
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Role, Team, Token
 from dashboard.people import sole_approver, sso
+from dashboard.people.tokens import end_sign_in_links
 from dashboard.problems import conflict, invalid
-from dashboard.tokens import end_sign_in_links
 
 
 @transaction.atomic

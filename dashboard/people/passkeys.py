@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from allauth.mfa.models import Authenticator
 from django.conf import settings
 
-from dashboard.addresses import is_loopback
+from dashboard.net.addresses import is_loopback
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 

@@ -4,10 +4,10 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Event, Membership, Role, Team, Token
 from dashboard.people import sole_approver
-from dashboard.tokens import make_token, sha256
+from dashboard.people.tokens import make_token, sha256
 
 
 def team_by_slug(slug: str) -> Team:

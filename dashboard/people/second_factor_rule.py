@@ -7,9 +7,9 @@ from django.contrib import admin
 from django.db import transaction
 from django.urls import reverse
 
-from dashboard.access import Caller, caller_of
 from dashboard.models import Actor, Event, SecondFactorFor, Team
 from dashboard.people import passkeys
+from dashboard.people.access import Caller, caller_of
 from dashboard.people.sign_ins import provider_saw_second_factor
 from dashboard.problems import conflict, invalid
 

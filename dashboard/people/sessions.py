@@ -18,13 +18,13 @@ from django.db import OperationalError, transaction
 from django.utils.crypto import constant_time_compare
 from django.utils.decorators import sync_and_async_middleware
 
-from dashboard import clock
-from dashboard.batches import in_batches
+from dashboard.database import clock
+from dashboard.database.batches import in_batches
+from dashboard.database.row_locks import locked
+from dashboard.database.threads import query_in_thread
 from dashboard.models import Actor
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import not_found
-from dashboard.row_locks import locked
-from dashboard.threads import query_in_thread
 
 logger = logging.getLogger("handrail.sessions")
 NOTED_EVERY = 60  # seconds between two writes of one session's last use

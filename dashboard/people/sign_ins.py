@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event
 
 

@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Role, Team
 from dashboard.problems import conflict
 

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from dashboard.keys import keyring
 from dashboard.models import Event, IdentityProvider, Team
-from dashboard.oidc_settings import Rule
+from dashboard.net.oidc_settings import Rule
 
 PROVIDER_ID = "sso"  # in addresses, and of allauth's rows
 

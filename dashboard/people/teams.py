@@ -5,9 +5,9 @@ from uuid import UUID
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Role, Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid
 
 SHOWN = "shown_team"  # key in the session: the only team whose things pages list

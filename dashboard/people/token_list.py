@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Token
 from dashboard.people import provisioning
 from dashboard.problems import invalid

@@ -13,14 +13,14 @@ from django.views.decorators.cache import never_cache
 
 from approvals.notify.devices import forget_session
 from approvals.notify.routing import note_language
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, SignInLink
-from dashboard.pages import READ_OR_WRITE
 from dashboard.people import passkeys, sessions, sso
 from dashboard.people.sign_ins import note_sign_in, record_for_person
+from dashboard.people.tokens import sha256, use_sign_in_link
 from dashboard.site import second_factor
 from dashboard.site.sso import pages as sso_pages
-from dashboard.tokens import sha256, use_sign_in_link
+from dashboard.web.pages import READ_OR_WRITE
 
 BY_PASSKEY = "mfa_reauthenticate:webauthn"
 CONFIRM = {

@@ -8,9 +8,9 @@ from functools import partial
 from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from dashboard.feed import cursor_of, feed
-from dashboard.outages import patiently
-from dashboard.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
+from dashboard.database.outages import patiently
+from dashboard.live.feed import cursor_of, feed
+from dashboard.web.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
 
 POLL_INTERVAL = 5  # seconds after which the counters are read again without news
 

@@ -5,11 +5,11 @@ from django.utils.crypto import salted_hmac
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext
 
-from dashboard.background_requests import takes_parts
-from dashboard.feed import cursor_of
+from dashboard.live.feed import cursor_of
 from dashboard.models import Banner, Team
 from dashboard.people.second_factor_rule import caller_in
 from dashboard.people.sso import in_force as provider_in_force
+from dashboard.web.background_requests import takes_parts
 
 
 def page(request):

@@ -24,15 +24,16 @@ from approvals.notify.routing import note_language
 from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
 from approvals.pages.changed import Row
 from approvals.pages.lists import quiet_words
-from dashboard import clock, spans
-from dashboard.batches import in_batches
+from dashboard.database import clock
+from dashboard.database.batches import in_batches
 from dashboard.event_log.sentences import details
 from dashboard.event_log.verify import RENDER_SECONDS, prove
-from dashboard.feed import cursor_of
+from dashboard.live.feed import cursor_of
 from dashboard.models import Agent, Event, Membership, Team
-from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in, without
 from dashboard.people import sessions
 from dashboard.site import desk_troubles, second_factor
+from dashboard.web import spans
+from dashboard.web.pages import Slice, asked, came_from, in_threads, must, signed_in, without
 from handrail_verify.log import filter_note
 from workspaces.models import Run, State, StateCode, Workspace
 from workspaces.services import caps, retention, schedules, secret_expiry, store_maintenance

@@ -8,12 +8,12 @@ from django.db.models import F
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from dashboard.api_base import PROBLEMS, AsyncBearer
-from dashboard.long_poll import place_for, wait_for
-from dashboard.lookup import find
+from dashboard.database.threads import query_in_thread
+from dashboard.live.long_poll import place_for, wait_for
 from dashboard.models import Event, Team
 from dashboard.problems import not_found
-from dashboard.threads import query_in_thread
+from dashboard.web.api_base import PROBLEMS, AsyncBearer
+from dashboard.web.lookup import find
 from workspaces.models import Workspace
 
 router = Router(tags=["events"])

@@ -15,10 +15,10 @@ from django.urls import reverse
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Team
 from dashboard.people.provisioning import person_in
-from dashboard.tokens import make_sign_in_link
+from dashboard.people.tokens import make_sign_in_link
 
 MAX_INVITED = 50  # people of one list
 MAX_LIST = 20_000  # characters of it

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals.log_out import targets
 from approvals.models import LogTarget, TargetKind
 from dashboard.models import Team
-from dashboard.pages import carry_out, must, shown_once, signed_in, take_form
 from dashboard.people.forms import AS_CODE
+from dashboard.web.pages import carry_out, must, shown_once, signed_in, take_form
 
 
 @signed_in

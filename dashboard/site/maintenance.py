@@ -6,8 +6,8 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.db import Error
 from django.utils.decorators import sync_and_async_middleware
 
+from dashboard.database.threads import query_in_thread
 from dashboard.models import Banner
-from dashboard.threads import query_in_thread
 
 HEADER = "Handrail-Maintenance"
 

@@ -11,15 +11,15 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import clock, tokens
+from dashboard.database import clock
 from dashboard.models import Agent, Event, Membership, Role, SecondFactorFor, SignInLink, Team, Token
-from dashboard.pages import carry_out, must, show_at, shown_once, signed_in, take_form
-from dashboard.people import members, second_factor_rule, ticket_urls, token_list
+from dashboard.people import members, second_factor_rule, ticket_urls, token_list, tokens
 from dashboard.people.forms import NewAgentForm, TicketsForm
 from dashboard.people.provisioning import agent_of, token_for
 from dashboard.problems import conflict
 from dashboard.site import invitations
 from dashboard.site.invitations import LINK_VALID, MAX_INVITED
+from dashboard.web.pages import carry_out, must, show_at, shown_once, signed_in, take_form
 
 # Team ----------------------------------------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ from django.db import transaction
 from django.shortcuts import render
 from django.utils.translation import gettext
 
-from dashboard.addresses import is_loopback, is_wildcard
-from dashboard.pages import READ_OR_WRITE, signed_in
+from dashboard.net.addresses import is_loopback, is_wildcard
 from dashboard.people import passkeys
 from dashboard.site.accounts import record_for_person
 from dashboard.site.invitations import make_invitation
+from dashboard.web.pages import READ_OR_WRITE, signed_in
 
 VALID = timedelta(minutes=10)
 

@@ -6,8 +6,8 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.models import Membership
-from dashboard.pages import READ_OR_WRITE, must, signed_in, take_form
 from dashboard.people.forms import AS_CODE
+from dashboard.web.pages import READ_OR_WRITE, must, signed_in, take_form
 from workspaces.services.scrub import people
 from workspaces.services.scrub.asking import MAX_REASON
 

@@ -14,13 +14,14 @@ from django.views.decorators.http import require_safe
 
 from approvals.models import Action, Decision, Revision
 from approvals.pages.card import cards_of, for_rows
-from dashboard import clock, spans
-from dashboard.lookup import Order
+from dashboard.database import clock
 from dashboard.models import Agent
-from dashboard.pages import as_uuid, asked, signed_in, without
 from dashboard.problems import Problem
 from dashboard.site import search_conversations, search_text
 from dashboard.site.search_limits import Limits, Scan, newest
+from dashboard.web import spans
+from dashboard.web.lookup import Order
+from dashboard.web.pages import as_uuid, asked, signed_in, without
 from workspaces.models import Command, Snapshot, Workspace, WorkspaceLabel
 from workspaces.pages.header import with_display_columns
 

@@ -7,10 +7,10 @@ from django.urls import reverse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import invalid, not_allowed
 from dashboard.site import search
 from dashboard.site.search_limits import Hit, Limits
+from dashboard.web.api_base import PROBLEMS
 
 router = Router(tags=["search"])
 Kind = Literal[tuple(search.KINDS)]

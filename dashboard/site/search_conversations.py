@@ -3,8 +3,8 @@
 from django.db.models import Exists, OuterRef, Q
 
 from approvals.models import AgentSession, Message
-from dashboard.lookup import Order
 from dashboard.site.search_limits import Hit, Limits, Scan, newest
+from dashboard.web.lookup import Order
 
 MAX_LINE = 300  # characters of a message that are shown
 

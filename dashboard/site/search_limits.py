@@ -8,9 +8,9 @@ from uuid import UUID
 
 from django.db.models import Q, UUIDField
 
-from dashboard.lookup import Order, page_of
 from dashboard.models import Agent
 from dashboard.problems import invalid
+from dashboard.web.lookup import Order, page_of
 
 STRETCH = 5_000  # rows that are searched at once, the newest first
 

@@ -23,10 +23,10 @@ from django.urls import reverse
 
 from approvals.models import Action, ActionMessage, AgentMessage, SessionPrompt
 from dashboard.event_log.sentences import in_words
-from dashboard.lookup import Order
 from dashboard.models import Event
 from dashboard.problems import Problem
 from dashboard.site.search_limits import Hit, Limits, Position, Scan, newest
+from dashboard.web.lookup import Order
 from workspaces import paths, recordings
 from workspaces.models import Command, Snapshot, Terminal, Workspace
 from workspaces.store import Store, StoreError

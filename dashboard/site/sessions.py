@@ -10,11 +10,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals.notify.devices import forget_session
-from dashboard.access import caller_of
 from dashboard.models import Membership
-from dashboard.pages import carry_out, must, signed_in
 from dashboard.people import passkeys, second_factor_rule, sessions
+from dashboard.people.access import caller_of
 from dashboard.site import second_factor
+from dashboard.web.pages import carry_out, must, signed_in
 
 
 @signed_in

@@ -9,9 +9,9 @@ from ninja import Path, Query, Router, Schema, Status
 from pydantic import Field
 
 from approvals.notify.devices import forget_session
-from dashboard.api_base import PROBLEMS
 from dashboard.people import sessions
 from dashboard.problems import not_allowed, not_found
+from dashboard.web.api_base import PROBLEMS
 
 router = Router(tags=["sessions"])
 NAME = r"^[\w.@+-]+$"  # the length apart: a pattern that counts \w compiles to 15 MB

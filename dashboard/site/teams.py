@@ -9,9 +9,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals import emergency_stop
 from dashboard.models import Team
-from dashboard.pages import came_from, carry_out, must, signed_in, take_form
 from dashboard.people import teams
 from dashboard.people.forms import NewTeamForm, TeamNameForm
+from dashboard.web.pages import came_from, carry_out, must, signed_in, take_form
 
 
 @signed_in

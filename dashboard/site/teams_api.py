@@ -9,11 +9,11 @@ from ninja import Path, Router, Schema, Status
 from pydantic import Field
 
 from approvals import emergency_stop
-from dashboard.api_base import PROBLEMS
 from dashboard.models import Membership, Team
 from dashboard.people import members, teams
 from dashboard.problems import invalid, not_allowed, not_found
 from dashboard.site import invitations
+from dashboard.web.api_base import PROBLEMS
 from workspaces.services.scrub import people
 from workspaces.services.scrub.asking import MAX_REASON
 

@@ -7,10 +7,9 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import tokens
 from dashboard.models import Team
-from dashboard.pages import Slice, asked, carry_out, must, signed_in
-from dashboard.people import token_list
+from dashboard.people import token_list, tokens
+from dashboard.web.pages import Slice, asked, carry_out, must, signed_in
 
 
 @signed_in

@@ -8,13 +8,12 @@ from django.core.exceptions import ValidationError
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from dashboard import tokens
-from dashboard.api_base import PROBLEMS
-from dashboard.lookup import find, page_of
 from dashboard.models import Team, Token
-from dashboard.people import token_list
+from dashboard.people import token_list, tokens
 from dashboard.people.provisioning import agent_of, token_for
 from dashboard.problems import invalid, not_allowed
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.lookup import find, page_of
 
 router = Router(tags=["tokens"])
 Kind = Literal["", "agent", "person", "run"]

@@ -15,10 +15,10 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
 from django.utils.translation import get_language, gettext, gettext_lazy
 
-from dashboard import visible_text as shown
 from dashboard.event_log.sentences import in_words
-from dashboard.moments import ago, clock, long_date, until, when
-from dashboard.texts import texts_version
+from dashboard.text import visible_text as shown
+from dashboard.text.moments import ago, clock, long_date, until, when
+from dashboard.text.texts import texts_version
 
 register = template.Library()
 register.filter("event_words", in_words)

@@ -1,5 +1,5 @@
 // Copy buttons, shown only where this runs: <button data-copy="text" hidden>, or <button data-copy-block hidden> in
-// a .code, which copies what its `exact` elements stand for (the rule of dashboard/visible_text.py), hidden characters too.
+// a .code, which copies what its `exact` elements stand for (the rule of dashboard/text/visible_text.py), hidden characters too.
 
 import { gettext } from "./texts.js";
 

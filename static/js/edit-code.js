@@ -16,7 +16,7 @@ import { EditorView, highlightSpecialChars, keymap, lineNumbers } from "@codemir
 import { classHighlighter } from "@lezer/highlight";
 
 const LANGUAGES = { shell, json };
-// The characters that the pages show by their code (dashboard/visible_text.py); a tab and a line end are not hidden.
+// The characters that the pages show by their code (dashboard/text/visible_text.py); a tab and a line end are not hidden.
 const HIDDEN = /(?![\t\n])[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?! )\p{Zs}|[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\u{1d159}\u{e0100}-\u{e01ef}]/gu;
 
 function code(codePoint) {

@@ -178,6 +178,6 @@ document.addEventListener("htmx:oobAfterSwap", ({ detail }) => {
   detail.target.dispatchEvent(new CustomEvent("changed", { bubbles: true }));
 });
 
-// A page that a refused POST shows again: the form's address answers no GET (dashboard/pages.py, show_at).
+// A page that a refused POST shows again: the form's address answers no GET (dashboard/web/pages.py, show_at).
 if (document.body.dataset.address) history.replaceState(history.state, "", document.body.dataset.address);
 remember(document);

@@ -15,7 +15,7 @@ const MONTHS = gettext("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec").split(
 const day = (moment) => fill(gettext("%(day)s %(month)s"), { day: moment.getDate(), month: MONTHS[moment.getMonth()] });
 const dated = (moment) => `${day(moment)} ${moment.getFullYear()}`;
 
-// The same words as `ago` in dashboard/moments.py.
+// The same words as `ago` in dashboard/text/moments.py.
 export function ago(moment, now = new Date()) {
   const seconds = (now - moment) / 1000;
   const span = Math.abs(seconds);

@@ -12,9 +12,9 @@ from approvals import gate
 from approvals.calls import Call
 from approvals.hooks.fail_closed import fail_closed
 from approvals.models import Action
-from dashboard.access import Caller, caller_by_token
 from dashboard.models import Membership
-from dashboard.tokens import find_token
+from dashboard.people.access import Caller, caller_by_token
+from dashboard.people.tokens import find_token
 from workspaces.models import Environment, Workspace
 
 ACTIONS = "/api/v1/actions"

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from approvals.models import Action, Status
 from dashboard.models import Event
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 
 from .conftest import ACTIONS, FORCE, LIST, PUSH, WIPE
 

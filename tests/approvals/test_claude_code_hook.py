@@ -10,9 +10,9 @@ from django.db import connection
 
 from approvals import gate, policies
 from approvals.models import Action, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Event
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from workspaces.models import Environment, Workspace
 
 from .conftest import FORCE, LIST, PUSH, WIPE, before, full, send_hook

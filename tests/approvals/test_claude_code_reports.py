@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from approvals.models import Action, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 from workspaces import secrets
 from workspaces.models import Environment, Runner, Workspace

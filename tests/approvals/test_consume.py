@@ -8,7 +8,7 @@ from asgiref.sync import async_to_sync
 from approvals import gate, policies
 from approvals.models import Action, Status
 from approvals.policy import default_policy
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event, Token
 from dashboard.problems import Problem
 

@@ -7,7 +7,7 @@ import pytest
 from approvals import documents
 from approvals.models import AgentDocument
 from dashboard.keys import keyring
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from workspaces import secrets
 
 SECRET = "key-0123456789abcdef"

@@ -4,7 +4,7 @@ import pytest
 
 from approvals import gate
 from approvals.models import Action, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 from dashboard.problems import Problem
 

@@ -9,7 +9,7 @@ import pytest
 
 from approvals import gate, grants, policies
 from approvals.models import Grant, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 from dashboard.problems import Problem
 

@@ -6,11 +6,11 @@ import pytest
 
 from approvals import gate, grants, policies
 from approvals.models import Grant, Status
-from dashboard import clock
-from dashboard.access import caller_by_token
+from dashboard.database import clock
 from dashboard.models import Agent, Event, Membership, Role
+from dashboard.people.access import caller_by_token
+from dashboard.people.tokens import find_token, make_token
 from dashboard.problems import Problem
-from dashboard.tokens import find_token, make_token
 
 from .conftest import FORCE, LIST, PUSH
 

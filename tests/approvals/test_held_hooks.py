@@ -10,7 +10,7 @@ from django.db import OperationalError
 from approvals import gate, submission
 from approvals.hooks import open_hooks, view
 from approvals.models import Action, Status
-from dashboard import clock, outages
+from dashboard.database import clock, outages
 from dashboard.models import Agent, Event
 
 from .conftest import LIST, PUSH, WIPE, before, send_hook

@@ -18,10 +18,10 @@ from approvals import intake_limit
 from approvals.context.symlinks import MAX_PATHS, _paths
 from approvals.models import Action
 from bench.policy import hostile
-from dashboard import strict_json
 from dashboard.models import Agent
+from dashboard.people.tokens import make_token
 from dashboard.problems import Problem
-from dashboard.tokens import make_token
+from dashboard.text import strict_json
 from dashboard.workers.turns import for_whom
 from tests.support.product import Product
 

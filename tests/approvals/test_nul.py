@@ -8,8 +8,8 @@ from django.db import DataError
 
 from approvals.agents import dialects
 from approvals.models import Action
-from dashboard.middleware import UnstorableText
 from dashboard.urls import api as rest
+from dashboard.web.middleware import UnstorableText
 from tests.approvals.agents.real_agents import after, headers
 from tests.approvals.agents.real_agents import before as asked_by
 from tests.approvals.conftest import before, full

@@ -15,8 +15,9 @@ from approvals.evaluation import content
 from approvals.hooks import responses
 from approvals.models import Action
 from approvals.policy import Policy, classify
-from dashboard import json_text, strict_json
+from dashboard import json_text
 from dashboard.problems import Problem
+from dashboard.text import strict_json
 from tests.approvals.conftest import before
 from tests.faults.conftest import ROUNDS
 from tests.support import CHECKOUT

@@ -12,8 +12,8 @@ from approvals import gate
 from approvals.answer import Answer
 from approvals.models import Action
 from approvals.questions import _add
-from dashboard.access import caller_of
 from dashboard.models import Actor
+from dashboard.people.access import caller_of
 from workspaces import masking, secrets
 from workspaces.lifecycle import snapshot
 from workspaces.services.notes import texts
@@ -119,7 +119,7 @@ def test_nothing_but_the_masker_takes_values_out_of_texts():
         "workspaces/masking.py",
         "workspaces/secrets.py",
         "workspaces/services/notes/texts.py",  # names what it took out, and refuses where a value can't be read
-        "dashboard/redaction.py",
+        "dashboard/keys/redaction.py",
         "dashboard/keys/secret_forms.py",
         "dashboard/models.py",  # events
         "dashboard/logs.py",

@@ -15,7 +15,7 @@ from approvals.notify import messages, tokens
 from approvals.notify.routing import settings_of
 from approvals.pages.alike_groups import groups_of
 from approvals.pages.card import for_rows
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem
 from workspaces.models import Environment, Operation, State, Workspace

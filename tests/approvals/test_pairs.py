@@ -17,7 +17,7 @@ from approvals.answer import Answer
 from approvals.calls import Call
 from approvals.models import Action, AgentMessage, Grant
 from approvals.talk import messages
-from dashboard import clock, retries
+from dashboard.database import clock, retries
 from dashboard.models import Actor
 from dashboard.problems import Problem
 from tests.approvals.conftest import PUSH

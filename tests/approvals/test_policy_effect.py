@@ -8,8 +8,8 @@ from approvals import policies
 from approvals.models import Action
 from approvals.policy_changes import effect
 from approvals.policy_changes.scopes import Scope
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from workspaces.models import Environment
 

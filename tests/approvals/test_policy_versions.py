@@ -4,8 +4,8 @@ import pytest
 
 from approvals import policies
 from approvals.models import Policy
-from dashboard.access import caller_of
 from dashboard.models import Event
+from dashboard.people.access import caller_of
 from workspaces.models import Environment
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import pytest
 
 from approvals import prompts
 from approvals.models import Action, SessionPrompt
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 from workspaces import masking
 from workspaces.services import retention

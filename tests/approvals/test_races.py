@@ -15,7 +15,7 @@ from approvals import gate
 from approvals.answer import Answer
 from approvals.calls import Call
 from approvals.models import Action, Decision, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Membership, Role
 from dashboard.problems import Problem
 from handrail_verify.log import chain_hash
@@ -185,9 +185,9 @@ connections["default"].settings_dict["NAME"] = os.environ["RACE_DATABASE"]
 from approvals import gate
 from approvals.calls import Call
 from approvals.models import Action
-from dashboard.access import Caller, caller_by_token, caller_of
+from dashboard.people.access import Caller, caller_by_token, caller_of
 from dashboard.problems import Problem
-from dashboard.tokens import find_token
+from dashboard.people.tokens import find_token
 
 role, secret = sys.argv[1], sys.argv[2]
 won = 0

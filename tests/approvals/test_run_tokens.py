@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from approvals.models import Action, Grant
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Token
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from workspaces.models import Environment, State, Workspace
 from workspaces.services import run_tokens
 

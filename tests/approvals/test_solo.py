@@ -11,12 +11,12 @@ from approvals import gate
 from approvals.answer import Answer
 from approvals.models import Decision, Status
 from approvals.solo import SoloRequest
-from dashboard import clock
-from dashboard.access import caller_by_token, caller_of
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Role, Team
 from dashboard.people import members
+from dashboard.people.access import caller_by_token, caller_of
+from dashboard.people.tokens import find_token, make_sign_in_link, make_token
 from dashboard.problems import Problem
-from dashboard.tokens import find_token, make_sign_in_link, make_token
 
 from .conftest import FORCE
 

@@ -219,7 +219,7 @@ def test_it_ends_by_itself(talk, session):
     action = talk.submit(session)
     made = talk.interrupt(action, minutes=1)
     talk.product.shell(
-        "from approvals.models import Interrupt; from dashboard import clock;"
+        "from approvals.models import Interrupt; from dashboard.database import clock;"
         f"Interrupt.objects.filter(pk='{made['id']}').update(until=clock.now()); print('null')"
     )
     again = talk.submit(session)

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from approvals import gate
 from approvals.calls import Call
 from approvals.models import Action, Status, Tier
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 from dashboard.problems import Problem
 

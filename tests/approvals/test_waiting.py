@@ -14,10 +14,10 @@ from django.test import AsyncClient
 from approvals import gate
 from approvals.calls import Call
 from approvals.models import Action
-from dashboard import feed, long_poll
+from dashboard.database.threads import QUERY_THREADS, REQUEST_THREADS
 from dashboard.keys.key_files import make_private
-from dashboard.long_poll import _open as open_polls
-from dashboard.threads import QUERY_THREADS, REQUEST_THREADS
+from dashboard.live import feed, long_poll
+from dashboard.live.long_poll import _open as open_polls
 
 from .conftest import ACTIONS, LIST, PUSH
 

@@ -18,9 +18,9 @@ from bench.day.faults import Fault
 from bench.day.findings import CHECKS, check
 from bench.day.seen import Seen
 from bench.day.watch import Sample, Started
-from dashboard.access import Caller, caller_by_token
 from dashboard.models import Membership
-from dashboard.tokens import find_token
+from dashboard.people.access import Caller, caller_by_token
+from dashboard.people.tokens import find_token
 from workspaces.models import Environment, Workspace
 from workspaces.store import LocalTree, Store
 

@@ -9,7 +9,7 @@ from .conftest import TEAM, settle
 
 STARTED = """
 import json
-from dashboard import clock
+from dashboard.database import clock
 from approvals.agent_runs import turns
 from approvals.models import AgentRun
 from workspaces.models import Runner, Workspace

@@ -74,7 +74,7 @@ import json
 from workspaces.models import Operation, Environment
 environment = Environment.objects.filter(team__slug={team!r}).first()
 operation = Operation.objects.filter(workspace__key={key!r}, exclusive=True).order_by("created_at").first()
-from dashboard import clock
+from dashboard.database import clock
 from approvals.agent_definitions import content
 from approvals.models import AgentDefinition, AgentRun
 place = operation.workspace

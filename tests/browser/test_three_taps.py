@@ -13,7 +13,7 @@ TAPS = 3
 # Back after a week: what happened since is on the Desk, on a Monday morning too.
 AWAY_FOR_A_WEEK = """
 from datetime import timedelta
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Membership
 Membership.objects.filter(user__username="lea").update(desk_seen_at=clock.now() - timedelta(days=7))
 """

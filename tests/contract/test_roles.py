@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from dashboard.access import MATRIX, ROLES
+from dashboard.people.access import MATRIX, ROLES
 from tests.support.every_operation import body_of, operations
 from tests.support.pictures import png
 
@@ -269,7 +269,7 @@ def checkpoint_of(agent, key: str) -> str:
     """The id of a checkpoint whose files are nowhere: the workspace is no microVM."""
     return json.loads(
         agent.product.shell(
-            "import json; from dashboard import clock; from workspaces.models import Checkpoint, Workspace;"
+            "import json; from dashboard.database import clock; from workspaces.models import Checkpoint, Workspace;"
             f"place = Workspace.objects.get(key='{key}');"
             "row = {'workspace': place, 'environment': place.environment, 'name': 'walked', 'bytes': 1};"
             "row |= {'snapshot_number': 1, 'disk_generation': 0, 'created_at': clock.now()};"
@@ -282,7 +282,7 @@ def agent_run_of(agent, key: str) -> str:
     """The id of a run that has failed: no environment here names an agent."""
     return json.loads(
         agent.product.shell(
-            "import json; from secrets import token_hex; from dashboard import clock;"
+            "import json; from secrets import token_hex; from dashboard.database import clock;"
             "from approvals.models import AgentRun;"
             "from workspaces.models import Workspace; from workspaces.services import run_tokens;"
             f"place = Workspace.objects.get(key='{key}');"
@@ -297,7 +297,7 @@ def agent_run_of(agent, key: str) -> str:
 def receipt_of(agent, key: str) -> str:
     return json.loads(
         agent.product.shell(
-            "import json; from dashboard import clock; from workspaces.models import PurgeReceipt, Workspace;"
+            "import json; from dashboard.database import clock; from workspaces.models import PurgeReceipt, Workspace;"
             f"row = {{'team': Workspace.objects.get(key='{key}').team, 'body': {{'reason': ''}}, 'sha256': '0' * 64}};"
             "print(json.dumps(str(PurgeReceipt.objects.create(**row, created_at=clock.now()).pk)))"
         )
@@ -317,7 +317,7 @@ def lesson_id_of(agent, place: str) -> str:
     """The id of a lesson from the workspace, as of a repository that it was made from."""
     return json.loads(
         agent.product.shell(
-            "import json; from dashboard import clock; from workspaces.models import Lesson, Workspace;"
+            "import json; from dashboard.database import clock; from workspaces.models import Lesson, Workspace;"
             f"found = Workspace.objects.get(key='{place}');"
             "about = dict(workspace=found, workspace_key=found.key, repository='walked/x', number=1, text='walked');"
             "made = Lesson.objects.create(team=found.team, sha256='0' * 64, created_at=clock.now(), **about);"
@@ -332,7 +332,7 @@ def elsewhere(agent) -> str:
     key = agent.workspace()
     return json.loads(
         agent.product.shell(
-            "import json; from dashboard.tokens import make_token; from workspaces.models import Workspace;"
+            "import json; from dashboard.people.tokens import make_token; from workspaces.models import Workspace;"
             f"found = Workspace.objects.get(key='{key}');"
             "print(json.dumps(make_token(found.team, agent=found.created_by_agent, workspace=found, for_run=True)))"
         )

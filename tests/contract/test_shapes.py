@@ -22,12 +22,13 @@ from approvals.pages import alike_groups, plan_markdown, revised
 from approvals.policy import deeds, hidden_characters, patches
 from approvals.policy.patches import BadPatch
 from approvals.policy.programs import sql_titles
-from dashboard import logs, strict_json, visible_text
+from dashboard import logs
 from dashboard.event_log import sentences
 from dashboard.people import sessions
 from dashboard.problems import Problem
 from dashboard.site import invitations, search_text
 from dashboard.templatetags import handrail as tags
+from dashboard.text import strict_json, visible_text
 from tests.support.shapes import shapes
 from workspaces import diff, masking, word_marks
 from workspaces.code_hosts import answers as code_host_answers

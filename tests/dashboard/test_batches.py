@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 from django.db import connection
 
-from dashboard.batches import in_batches
+from dashboard.database.batches import in_batches
 from dashboard.models import Agent, Team
 from tests.support import CHECKOUT
 from tests.support.connections import elsewhere

@@ -10,7 +10,7 @@ from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
 
 from dashboard.models import Agent, Event, Membership, Team, Token
-from dashboard.tokens import find_token
+from dashboard.people.tokens import find_token
 from tests.support import CHECKOUT
 
 

@@ -10,8 +10,8 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from dashboard.ops import listening
-from dashboard.tokens import make_sign_in_link
+from dashboard.people.tokens import make_sign_in_link
+from dashboard.processes import listening
 
 SESSION, CSRF = "__Host-handrail-8000", "__Host-handrail-csrf-8000"
 DESK = "http://handrail.localhost:8000"

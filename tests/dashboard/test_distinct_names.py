@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from approvals.agents.transcripts.lines import Line
 from approvals.policy.mcp import other_server
-from dashboard.bounded_names import bounded
 from dashboard.models import Agent
+from dashboard.text.bounded_names import bounded
 from handrail_client.actions import bounded as bounded_by_the_client
 from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
@@ -162,7 +162,7 @@ SHORTENED = {
     "dashboard/settings.py": "of an installation on this host, from its own path",
     "dashboard/site/context.py": "of one's own session",
     "dashboard/site/invitations.py": REFUSES,
-    "dashboard/tokens.py": "288 bits",
+    "dashboard/people/tokens.py": "288 bits",
     "workspaces/code_hosts/base.py": "a secret's name, whose origin decides; branches that become one are refused",
     "workspaces/diff/readable.py": "128 bits",
     "workspaces/drivers/docker/bundle.py": "of Handrail's own files",

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from approvals.connect import claude_folder
-from dashboard.addresses import in_url, is_loopback, is_wildcard, to_call
 from dashboard.files.atomic_write import create_file, move_into_place, replace_file
 from dashboard.files.locks import is_locked, take_lock
+from dashboard.net.addresses import in_url, is_loopback, is_wildcard, to_call
 from workspaces.runner.network import web_address
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from asgiref.sync import async_to_sync
 
-from dashboard.feed import Feed
+from dashboard.live.feed import Feed
 
 
 async def waiter(timeout: float = 30):

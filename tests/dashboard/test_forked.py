@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 BEGIN = """
 import os, signal, sys, threading, time
-from dashboard.ops.forked import Child
+from dashboard.processes.forked import Child
 """
 
 

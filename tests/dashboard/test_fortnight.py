@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from approvals.models import Action, AgentSession, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.event_log.verify import prove
 from dashboard.models import Event, Membership, Role, Team
 from deploy.demo.fortnight import story, telling

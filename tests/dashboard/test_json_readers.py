@@ -52,7 +52,7 @@ READ_AS_PYTHON = {
     "client/handrail_client/connection.py": OWN_FILE,
     "client/handrail_client/json_text.py": "it is what reads digits",
     "dashboard/json_text.py": "it is what reads digits",
-    "dashboard/loop_watch.py": OWN_FILE,
+    "dashboard/workers/loop_watch.py": OWN_FILE,
     "dashboard/ops/proxy_check.py": NO_CALL,
     "dashboard/site/sso/protocol.py": NO_CALL,
 }

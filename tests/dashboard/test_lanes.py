@@ -16,11 +16,11 @@ from django_q.brokers import get_broker
 from django_q.models import Failure, OrmQ, Schedule
 from django_q.tasks import async_task
 
-from dashboard import lanes
-from dashboard.lanes import LANE_OF, LANES, Lane
 from dashboard.ops import doctor, tasks
-from dashboard.ops.queue import Queue, do
+from dashboard.processes.queue import Queue, do
 from dashboard.site.measures import exposition
+from dashboard.workers import lanes
+from dashboard.workers.lanes import LANE_OF, LANES, Lane
 from tests.support import CHECKOUT
 from tests.support.waiting import until
 
@@ -37,11 +37,11 @@ def test_only_the_table_of_lanes_queues_tasks():
     """Whoever could queue or schedule a task without a lane imports django-q2's functions or its rows."""
     ways = re.compile(r"django_q(\.tasks|\.brokers|\.models)\b import ")
     using = {path: set(ways.findall(text)) for path, text in sources().items()}
-    assert {path for path, found in using.items() if ".tasks" in found} == {"dashboard/lanes.py"}
+    assert {path for path, found in using.items() if ".tasks" in found} == {"dashboard/workers/lanes.py"}
     assert {path for path, found in using.items() if ".models" in found} == {
-        "dashboard/admin.py", "dashboard/lanes.py", "dashboard/ops/queue.py", "dashboard/ops/tasks.py"
+        "dashboard/admin/__init__.py", "dashboard/workers/lanes.py", "dashboard/processes/queue.py", "dashboard/ops/tasks.py"
     }  # fmt: skip
-    assert {path for path, found in using.items() if ".brokers" in found} == {"dashboard/ops/queue.py"}
+    assert {path for path, found in using.items() if ".brokers" in found} == {"dashboard/processes/queue.py"}
 
 
 def test_every_task_that_is_queued_or_scheduled_names_its_lane():

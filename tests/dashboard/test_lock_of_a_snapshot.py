@@ -5,7 +5,7 @@ from threading import Thread
 import pytest
 from django.db import connection, transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from tests.pages.conftest import keep_tree, make_workspace, workspace  # noqa: F401 - fixtures
 from workspaces.models import Operation

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard import clock
-from dashboard.lookup import find, page_of
+from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import Problem
+from dashboard.web.lookup import find, page_of
 
 pytestmark = pytest.mark.django_db
 

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from dashboard import loop_watch
-from dashboard.loop_watch import LoopWatch
 from dashboard.ops import doctor
+from dashboard.workers import loop_watch
+from dashboard.workers.loop_watch import LoopWatch
 
 
 @pytest.fixture

@@ -15,12 +15,14 @@ from django.test import Client
 from django.urls import get_resolver
 
 from approvals.agents import dialects
-from dashboard import logs, long_poll, outages, threads
+from dashboard import logs
 from dashboard.api import api
 from dashboard.asgi import application
+from dashboard.database import outages, threads
+from dashboard.live import long_poll
 from dashboard.models import Team
-from dashboard.ops import body_limits
 from dashboard.problems import TITLES
+from dashboard.processes import body_limits
 
 TOKEN = {"Authorization": "Bearer hr_0123456789abcdefghijklmnopqrstuvwxyz"}
 VALUES = {"uuid": str(uuid.UUID(int=5)), "int": "5", "str": "five", "path": "a/b", "file": "a/b", "slug": "five"}

@@ -11,9 +11,10 @@ from approvals.aap.sending import Webhooks
 from approvals.log_out.sending import LogEvents
 from approvals.models import AapInstance, Delivery, LogTarget
 from approvals.notify.sending import Notifications
-from dashboard import clock, outbox
-from dashboard.lanes import LANE_OF, LANES
-from dashboard.outbox import Message, NotNeeded, NotSent, Outgoing, Sender
+from dashboard.database import clock
+from dashboard.workers import outbox
+from dashboard.workers.lanes import LANE_OF, LANES
+from dashboard.workers.outbox import Message, NotNeeded, NotSent, Outgoing, Sender
 
 MINUTES = (60, 300, 900)
 

@@ -16,11 +16,11 @@ from approvals import gate
 from approvals.calls import Call
 from approvals.models import Channel, Delivery
 from approvals.notify.watch import Watch
-from dashboard.access import caller_by_token
-from dashboard.lanes import LANES
-from dashboard.ops.queue import HEARS_ALL, POLL_INTERVAL, SIGNALS, Queue, do
-from dashboard.tokens import find_token
-from dashboard.wakes import empty, listening_by_signal, wake_feeds
+from dashboard.people.access import caller_by_token
+from dashboard.people.tokens import find_token
+from dashboard.processes.queue import HEARS_ALL, POLL_INTERVAL, SIGNALS, Queue, do
+from dashboard.workers.lanes import LANES
+from dashboard.workers.wakes import empty, listening_by_signal, wake_feeds
 from tests.support.waiting import until
 
 UPKEEP = LANES["handrail"]

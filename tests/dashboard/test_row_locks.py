@@ -6,9 +6,9 @@ import psycopg
 import pytest
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
 
-from dashboard import retries
+from dashboard.database import retries
+from dashboard.database.retries import retried
 from dashboard.models import Actor, Agent, Event, Team
-from dashboard.retries import retried
 from tests.dashboard.test_batches import checked
 from tests.support import CHECKOUT, lock_order
 

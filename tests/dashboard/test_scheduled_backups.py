@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import BackupPlan, Event
 from dashboard.ops import backup, doctor, scheduled_backups
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, SignInLink
-from dashboard.tokens import make_sign_in_link
+from dashboard.people.tokens import make_sign_in_link
 
 PASSWORD = "correct horse battery staple"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.ops.parts import Part
-from dashboard.ops.supervisor import Supervisor
+from dashboard.processes.parts import Part
+from dashboard.processes.supervisor import Supervisor
 from dashboard.workers import warden
 from tests.support.waiting import until, until_async
 

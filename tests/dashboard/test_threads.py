@@ -7,9 +7,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import OperationalError, connection, connections
 
-from dashboard import threads
+from dashboard.database import threads
+from dashboard.database.threads import DatabaseThreads, on_request_threads, standing_aside
 from dashboard.models import Team
-from dashboard.threads import DatabaseThreads, on_request_threads, standing_aside
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)

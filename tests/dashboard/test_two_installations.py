@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from approvals.notify import vapid
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.keys import keyring, log_key
 from dashboard.keys.key_files import read_or_make
 from dashboard.models import Event

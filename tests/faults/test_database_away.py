@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError, connections
 
 from approvals.hooks import command_hook
-from dashboard.database_errors import is_away
+from dashboard.database.errors import is_away
 from tests.support import postgres
 from tests.support.product import Product
 from tests.support.waiting import until

@@ -10,9 +10,9 @@ from asgiref.sync import async_to_sync, sync_to_async
 from approvals import gate
 from approvals.answer import Answer
 from approvals.calls import Call
-from dashboard import clock
-from dashboard.access import caller_by_token, caller_of
-from dashboard.tokens import find_token
+from dashboard.database import clock
+from dashboard.people.access import caller_by_token, caller_of
+from dashboard.people.tokens import find_token
 from workspaces import operations, paths
 from workspaces.models import Command, Environment, Manifest, Operation, Phase, Runner, Snapshot, State, Workspace
 from workspaces.runner.daemon import Daemon

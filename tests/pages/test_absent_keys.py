@@ -8,8 +8,8 @@ from html import unescape
 import pytest
 
 from approvals.models import Action
-from dashboard import clock
-from dashboard.tokens import make_token
+from dashboard.database import clock
+from dashboard.people.tokens import make_token
 from tests.support.every_operation import body_of, operations
 from workspaces.models import State, Workspace
 from workspaces.urls import AT, urlpatterns

@@ -7,9 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from approvals.models import Grant, Policy
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Agent
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from workspaces import secrets
 from workspaces.models import Environment
 

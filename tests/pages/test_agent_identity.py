@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from approvals.models import Grant
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from workspaces import agents_at_work
 from workspaces.models import AgentAtWork, Environment
 

@@ -7,9 +7,9 @@ from django.utils import timezone
 from approvals import prompts, questions
 from approvals.models import Action
 from approvals.talk import messages
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Actor, Event
+from dashboard.people.access import caller_of
 from workspaces.models import Contact
 
 from .conftest import LIST, PUSH, make_command

@@ -8,11 +8,11 @@ from django.test import Client
 
 from approvals import gate
 from approvals.models import Action
-from dashboard import clock
-from dashboard.access import caller_by_token
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Event
+from dashboard.people.access import caller_by_token
+from dashboard.people.tokens import find_token, make_token
 from dashboard.problems import Problem
-from dashboard.tokens import find_token, make_token
 from tests.pages.conftest import LIST, PUSH
 from workspaces import agents_at_work
 from workspaces.models import AgentAtWork, Environment, Operation

@@ -12,11 +12,11 @@ from approvals.models import UNDO, Action, Decision
 from approvals.pages import alike
 from approvals.pages.alike import PROSPECTS, reach_of
 from approvals.pages.card import cards_of, for_rows
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Agent
+from dashboard.people.access import caller_of
+from dashboard.people.tokens import make_token
 from dashboard.templatetags.handrail import UNDO as CHIPS
-from dashboard.tokens import make_token
 from workspaces import runner_client
 
 from .conftest import FORCE, make_workspace

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem
 from workspaces import lifecycle

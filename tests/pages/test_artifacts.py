@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Event
+from dashboard.people.access import caller_of
+from dashboard.people.tokens import make_token
 from dashboard.problems import Problem
-from dashboard.tokens import make_token
 from tests.pages.conftest import keep_tree, make_workspace
 from workspaces import lifecycle, paths, tasks
 from workspaces.models import Artifact, Operation, RetentionRule, Workspace

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from approvals.ask_rate import ask_rate
 from approvals.models import Action, Decision, Tier
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.site.measures.approvals import WAY
 from tests.pages.conftest import tight
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import Operation, State
 from workspaces.pages.header import Head
 from workspaces.store.file_reader import LEFT_OUT
@@ -54,7 +54,7 @@ def test_no_button_of_a_page_deletes_with_one_tap():
 
 @pytest.mark.parametrize("state", State.values)
 def test_no_button_of_a_workspaces_header_deletes_with_one_tap(team, agent, alice, state):
-    from dashboard.access import caller_of
+    from dashboard.people.access import caller_of
 
     made = make_workspace(team, agent, "repo-task-2", state=state)
     assert not [name for name, _ in Head(made, caller_of(alice), "workspace").buttons if LOSES.search(name)]

@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from approvals.calls import BROKER
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Actor
+from dashboard.people.access import caller_of
 from dashboard.site import desk_troubles
 from workspaces import operations
 from workspaces.drivers.base import get_driver_class

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from dashboard import clock
+from dashboard.database import clock
 from tests.pages.conftest import keep_tree, make_workspace
 from workspaces import ignored
 from workspaces.beside import can_merge

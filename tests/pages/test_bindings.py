@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dashboard.models import Agent, Event
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 
 HERE = "/w/payments/repo-task-1/"
 ADDRESS = "/api/v1/workspaces/repo-task-1"

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from approvals.models import Action, Decision, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 
 from .conftest import FORCE, LIST, PUSH, make_command

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from approvals.models import Action
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import Snapshot, State
 
 from .conftest import keep_tree, make_command, make_workspace

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Token
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from workspaces import paths, secrets
 from workspaces.models import (

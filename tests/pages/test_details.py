@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dashboard.models import Event, Membership, Team
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 
 from .conftest import PUSH
 

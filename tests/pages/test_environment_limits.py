@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import Problem
 from workspaces.drivers.base import Limits

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dashboard.access import caller_of
+from dashboard.people.access import caller_of
 from workspaces.models import Environment
 from workspaces.provisioning import presets
 from workspaces.services.commands import run_command, working_directory

@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Event
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.checks import checks_of

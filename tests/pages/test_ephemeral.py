@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import Environment, Operation, Phase, Run, Runner, State, Workspace
 from workspaces.runner.sweeps import Sweep, run_due
 from workspaces.services import idle

@@ -16,7 +16,7 @@ import dashboard.urls  # noqa: F401 - registers the models
 from approvals.models import Decision, Revision
 from dashboard.admin import Logged, Plain
 from dashboard.models import Agent, Event, Membership, Role, Team, Token
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 
 pytestmark = pytest.mark.django_db
 # All but retention, which has pages of its own there (test_retention_admin.py).

@@ -13,9 +13,9 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from approvals.agent_definitions import content
 from approvals.models import AgentDefinition, AgentRun, AgentSession, Grant, LineComment, LogTarget, Message
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, SignInLink, Token
-from dashboard.tokens import make_sign_in_link, make_token
+from dashboard.people.tokens import make_sign_in_link, make_token
 from workspaces import secrets
 from workspaces.models import (
     Artifact,

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from workspaces import secrets
 from workspaces.models import Operation, Phase, PullRequest

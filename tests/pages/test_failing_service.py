@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 from django.urls import reverse
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import Command, Operation, Phase, Run, Runner
 from workspaces.runner.reconcile import services
 

@@ -6,7 +6,7 @@ import pytest
 
 from approvals.agent_messages import refusal
 from approvals.models import Action, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 
 from .conftest import FORCE, PUSH, tight

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from approvals.models import Channel, Delivery
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from workspaces.models import HandOver, State, Workspace
 from workspaces.services.notes import versions
 from workspaces.services.notes.texts import NoteText, digest

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
 
 from .conftest import make_command
 
@@ -24,7 +24,7 @@ HOSTILE = [
 
 
 def decoded(text: str) -> bytes:
-    """The exact bytes that marked-up text stands for, by the rule in dashboard.visible_text."""
+    """The exact bytes that marked-up text stands for, by the rule in dashboard.text.visible_text."""
     out = b""
     for part in re.split(r"(<span[^>]*>[^<]*</span>)", text):
         if marked := re.match(r'<span[^>]*data-bytes="([0-9a-f]*)"(?: data-times="(\d+)")?', part):

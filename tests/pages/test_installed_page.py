@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import Environment, HomeLayer, Operation, Workspace
 
 HERE = "/w/payments/repo-task-1/installed/"

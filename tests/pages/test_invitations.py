@@ -17,9 +17,9 @@ from django.test.utils import CaptureQueriesContext
 
 from approvals.models import Status
 from dashboard.models import Event, Membership, SignInLink
+from dashboard.people.tokens import find_token, make_token
 from dashboard.site import phone
 from dashboard.site.invitations import Invitee, read_list
-from dashboard.tokens import find_token, make_token
 from tests.support.visitor import Visitor
 
 from .conftest import FORCE, PUSH

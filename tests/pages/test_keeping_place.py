@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from approvals.models import Action, Status
-from dashboard import clock
+from dashboard.database import clock
 
 from .conftest import FORCE, PUSH
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from dashboard import clock
+from dashboard.database import clock
 from tests.pages.conftest import make_command
 from workspaces.manifests.body import made_with
 from workspaces.models import Environment, Manifest, Operation, Phase, Run, Runner, State, Workspace

@@ -11,9 +11,9 @@ from approvals import gate
 from approvals.line_comments import drafts
 from approvals.models import AgentMessage, LineComment
 from approvals.talk import messages
-from dashboard.access import caller_by_token, caller_of
 from dashboard.models import Event
-from dashboard.tokens import find_token, make_token
+from dashboard.people.access import caller_by_token, caller_of
+from dashboard.people.tokens import find_token, make_token
 from tests.pages.conftest import keep_tree, make_workspace, tight
 
 HERE = "/w/payments/reviewed/changes/"

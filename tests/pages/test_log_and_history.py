@@ -9,7 +9,7 @@ from django.db import connection
 
 from approvals.audit import main as audit
 from approvals.models import Action
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.event_log import triggers
 from dashboard.models import Event
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.keys import log_key
 from handrail_verify.signed import verify
 from workspaces.manifests import keep

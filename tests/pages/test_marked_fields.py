@@ -8,7 +8,7 @@ from django import forms
 from django.conf import settings
 from django.template.loader import render_to_string
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.templatetags.handrail import with_marks
 from workspaces.models import Command, NoteVersion, State
 from workspaces.pages.secrets import NeverShown

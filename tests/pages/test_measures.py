@@ -9,9 +9,9 @@ import pytest
 
 from approvals import policies
 from approvals.models import Action
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Role
+from dashboard.people.access import caller_of
 from workspaces import lifecycle
 from workspaces.egress.attempts import Attempt
 from workspaces.models import Cap, EgressDay, Operation, Prices, Run, Runner, State, Workspace

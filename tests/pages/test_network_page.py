@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 from workspaces.egress.attempts import Attempt, Block, BlockCode
 from workspaces.models import Allowance, Environment

@@ -6,7 +6,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import OperationalError, connection
 
-from dashboard import outages
+from dashboard.database import outages
 from dashboard.models import Actor
 from workspaces import operations, paths
 from workspaces.models import Operation, Phase, StoreTask

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from dashboard.access import caller_of
 from dashboard.models import Actor, Event
-from dashboard.tokens import make_token
+from dashboard.people.access import caller_of
+from dashboard.people.tokens import make_token
 from workspaces import secrets
 from workspaces.models import Lesson, NoteVersion, State, Workspace
 from workspaces.services.notes import lessons, texts, versions

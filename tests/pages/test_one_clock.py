@@ -7,10 +7,10 @@ import pytest
 from django.utils import timezone
 
 from approvals.models import Grant
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import SignInLink
+from dashboard.people.tokens import sha256
 from dashboard.templatetags import handrail
-from dashboard.tokens import sha256
 
 from .conftest import make_workspace
 

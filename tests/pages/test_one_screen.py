@@ -8,7 +8,7 @@ import pytest
 
 from approvals.models import Action
 from approvals.pages.call_parts import parts_of
-from dashboard import clock
+from dashboard.database import clock
 
 from .conftest import FORCE, PUSH, tight
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dashboard.access import caller_of
 from dashboard.models import Event
+from dashboard.people.access import caller_of
 from workspaces import lifecycle
 from workspaces.models import Environment, Operation, State, Workspace
 from workspaces.provisioning import eligibility

@@ -7,9 +7,9 @@ import re
 from approvals import policies
 from approvals.agents import dialects
 from approvals.models import Action, AgentSession, Policy, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event, Membership, Token
-from dashboard.tokens import find_token, make_token
+from dashboard.people.tokens import find_token, make_token
 
 from .conftest import PUSH
 

@@ -6,7 +6,7 @@ import pytest
 
 from approvals import policies
 from approvals.models import Policy
-from dashboard.access import caller_of
+from dashboard.people.access import caller_of
 from tests.pages.conftest import PUSH, tight
 from workspaces.models import Environment
 

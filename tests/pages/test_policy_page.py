@@ -3,8 +3,8 @@
 import pytest
 
 from approvals import policies
-from dashboard.access import caller_of
 from dashboard.models import Membership
+from dashboard.people.access import caller_of
 from tests.pages.conftest import tight
 from workspaces.models import Environment
 

@@ -9,8 +9,8 @@ import pytest
 
 from approvals import policies
 from approvals.past.reports import reports
-from dashboard.access import caller_of
 from dashboard.models import Event, Membership
+from dashboard.people.access import caller_of
 from tests.approvals.past.conftest import Home
 from tests.pages.conftest import make_workspace, tight
 from workspaces.models import Environment

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from approvals.models import CardViewer
 from approvals.pages.presence import LOOKS_FOR, words
-from dashboard import clock
+from dashboard.database import clock
 
 from .conftest import PUSH
 

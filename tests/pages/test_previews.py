@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from asgiref.sync import async_to_sync
 
-from dashboard import clock
-from dashboard.access import caller_of
-from dashboard.addresses import shared_domain
+from dashboard.database import clock
 from dashboard.models import Event, Membership
+from dashboard.net.addresses import shared_domain
+from dashboard.people.access import caller_of
 from workspaces.models import Preview, State
 from workspaces.previews import application, headers
 from workspaces.services import previews

@@ -10,10 +10,10 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 
 from approvals.models import Decision, LineComment, NotificationSettings, PushSubscription
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.keys import log_key
 from dashboard.models import Actor, Event, Membership, Role, SignInLink, Token
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from handrail_verify import signed
 from handrail_verify.log import verify as verify_log

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from approvals.models import Action, AgentSession, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event
 from workspaces.models import Lesson, Schedule, ScheduledRun, State
 from workspaces.services.notes import versions

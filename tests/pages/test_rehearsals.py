@@ -3,7 +3,7 @@
 import pytest
 
 from approvals.models import Action
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import Environment, Operation, Phase, Rehearsal
 from workspaces.services import rehearsals
 

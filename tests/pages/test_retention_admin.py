@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django_q.models import Schedule
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Team
 from dashboard.ops import tasks
 from workspaces.models import Hold, Operation, RetentionRule, Snapshot

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import Hold, Operation, RetentionRule, Snapshot
 from workspaces.services import retention
 

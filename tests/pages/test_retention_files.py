@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Team
 from workspaces.drivers.microvm.layers import Layers
 from workspaces.models import RetentionRule, State, Workspace

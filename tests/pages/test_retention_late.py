@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from approvals.log_out import alerts
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Team
 from workspaces import tasks
 from workspaces.models import Operation, Phase

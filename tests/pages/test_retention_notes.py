@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 from workspaces.models import NoteVersion, RetentionRule
 from workspaces.services import retention

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from approvals.models import Action, ActionMessage, AgentMessage, CardViewer, ModelUsage, SessionPrompt
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Token
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from workspaces import secrets
 from workspaces.models import (
     Command,

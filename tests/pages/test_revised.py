@@ -8,7 +8,7 @@ import pytest
 
 from approvals.models import Action
 from approvals.pages.revised import MAX_COMPARED, word_diff
-from dashboard import clock
+from dashboard.database import clock
 
 from .conftest import tight
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import Environment, Operation, Phase, Snapshot
 from workspaces.pages.revisions import conflicts_of, task_of
 

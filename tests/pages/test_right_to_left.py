@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from dashboard import clock
-from dashboard.visible_text import as_it_reads, visible
+from dashboard.database import clock
+from dashboard.text.visible_text import as_it_reads, visible
 from workspaces.highlight import coloured_lines
 from workspaces.models import Operation, Terminal
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.conf import settings
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.ops import doctor
 from workspaces.models import RUNNER_TIMEOUT, Runner
 from workspaces.provisioning import isolation

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from approvals.tasks import run_schedules
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
+from dashboard.people.access import caller_of
 from tests.pages.conftest import tight
 from workspaces.models import Command, Environment, Operation, Phase, Schedule, ScheduledRun
 from workspaces.services import schedules

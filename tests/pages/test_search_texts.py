@@ -4,7 +4,7 @@ import pytest
 
 from approvals import prompts, questions
 from approvals.talk import messages
-from dashboard.access import caller_of
+from dashboard.people.access import caller_of
 from dashboard.site import search, search_text
 from workspaces import recordings
 from workspaces.models import Workspace

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from approvals.log_out.alerts import is_alert
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event
 from workspaces import secrets
 from workspaces.models import Environment, Secret

@@ -5,7 +5,7 @@ import os
 import pytest
 from asgiref.sync import async_to_sync
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem
 from workspaces import operations, paths, tasks

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from approvals import runner_part
-from dashboard import clock
+from dashboard.database import clock
 from workspaces import extensions
 from workspaces.models import Operation, Phase, Rehearsal, Run, Runner, State, Workspace
 from workspaces.runner.sweeps import Sweep, run_due, sweeps_of

@@ -8,10 +8,10 @@ from django.test.utils import CaptureQueriesContext
 
 from approvals.models import AgentMessage, Interrupt
 from approvals.talk import interrupts, messages
-from dashboard import clock
-from dashboard.access import caller_by_token, caller_of
+from dashboard.database import clock
 from dashboard.models import Event
-from dashboard.tokens import find_token
+from dashboard.people.access import caller_by_token, caller_of
+from dashboard.people.tokens import find_token
 
 from .conftest import PUSH
 from .test_hostile import HOSTILE

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.event_log.sentences import WORDS
 from dashboard.models import Actor
 from tests.pages.conftest import PUSH, tight

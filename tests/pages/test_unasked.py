@@ -6,9 +6,9 @@ import pytest
 
 from approvals import unasked
 from approvals.models import Action, Look, Revision
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Event
+from dashboard.people.access import caller_of
 
 from .conftest import LIST, PUSH
 

@@ -7,11 +7,11 @@ from asgiref.sync import async_to_sync
 
 from approvals import gate
 from approvals.models import Action, Decision, Status
-from dashboard import clock
-from dashboard.access import caller_by_token
+from dashboard.database import clock
 from dashboard.models import Event
+from dashboard.people.access import caller_by_token
+from dashboard.people.tokens import find_token
 from dashboard.problems import Problem
-from dashboard.tokens import find_token
 
 from .conftest import FORCE, PUSH
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dashboard import clock
-from dashboard.visible_text import plain_size
+from dashboard.database import clock
+from dashboard.text.visible_text import plain_size
 from tests.pages.conftest import make_command, make_workspace
 from workspaces.models import Operation, Phase, State, Terminal, Workspace
 from workspaces.runner import programs

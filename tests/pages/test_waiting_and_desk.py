@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from approvals import gate
 from approvals.models import Action
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Membership
 from workspaces.models import State
 
@@ -122,7 +122,7 @@ def test_a_reload_is_the_same_visit(ask, bob, browser_of, read):
 
 
 def test_waiting_shows_mine_first_then_what_expires_soonest(team, agent, ask, bob, browser_of, read):
-    from dashboard.tokens import make_token
+    from dashboard.people.tokens import make_token
 
     late = ask({"command": "git push origin late"}, expires_in_s=3000)
     soon = ask({"command": "git push origin soon"}, expires_in_s=1000)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent
 from workspaces import lifecycle
 from workspaces.models import Environment, SavedView, State, Workspace
@@ -151,7 +151,7 @@ def test_a_view_without_a_name_or_filter_is_refused(lena, browser_of, fields):
 
 
 def test_forks_and_their_parent_link_to_each_other(workspace, lena, browser_of, read):
-    from dashboard.access import caller_of
+    from dashboard.people.access import caller_of
 
     lifecycle.fork(workspace, "try-2", caller=caller_of(lena))
     made = Workspace.objects.get(key="try-2")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event
 from workspaces import lifecycle, paths
 from workspaces.models import Command, Environment, Operation, State, Workspace

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from approvals.models import Action
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event
+from dashboard.people.tokens import make_token
 from dashboard.problems import Problem
-from dashboard.tokens import make_token
 from tests.contract.test_roles import body_of
 from tests.contract.test_roles import operations as api_operations
 from tests.workspaces.test_folder_environments import folder  # noqa: F401 (a fixture)

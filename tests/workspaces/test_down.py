@@ -18,7 +18,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.management.commands import down
 from dashboard.models import Team
 from tests.support.desk import Desk

@@ -7,7 +7,7 @@ from tests.workspaces.test_life import tree_of
 
 AGE_AND_SWEEP = """
 from datetime import timedelta
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.services import retention
 from workspaces.models import Command, Workspace
 workspace = Workspace.objects.get(key={key!r})
@@ -37,7 +37,7 @@ def test_homes_and_old_outputs_go_and_files_stay(desk, product):
 
 
 EMPTY_THE_TRASH = """
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.services import retention
 from workspaces.models import Workspace
 Workspace.objects.filter(key={key!r}).update(purge_at=clock.now())

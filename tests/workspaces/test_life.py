@@ -311,7 +311,7 @@ def test_what_runs_without_a_row_is_stopped_and_told_within_a_minute(life, kind)
     key, tree = marked(life, **kind())
     owner = owner_of(life.product, tree)
     script = (
-        "from dashboard import clock; from workspaces.models import Run, Workspace;"
+        "from dashboard.database import clock; from workspaces.models import Run, Workspace;"
         f"Workspace.objects.filter(key='{key}').update(state='stopped');"
         f"Run.objects.filter(pk='{owner.run_id}').update(ended_at=clock.now())"
     )

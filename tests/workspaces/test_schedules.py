@@ -10,11 +10,11 @@ import pytest
 
 from approvals.models import Channel, Delivery
 from approvals.tasks import run_schedules
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
+from dashboard.database.one_statement import exist
 from dashboard.door.entering import STOPPED
 from dashboard.models import Event, Membership, Role
-from dashboard.one_statement import exist
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from tests.pages.conftest import make_workspace
 from workspaces import paths

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from dashboard.access import caller_of
 from dashboard.models import Agent
+from dashboard.people.access import caller_of
+from dashboard.people.tokens import make_token
 from dashboard.problems import Problem
-from dashboard.tokens import make_token
 from workspaces.models import Environment, Snapshot, State, Workspace
 from workspaces.provisioning import uploads
 from workspaces.runner import rootfs

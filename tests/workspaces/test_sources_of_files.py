@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dashboard.access import caller_of
 from dashboard.models import Actor
+from dashboard.people.access import caller_of
 from tests.pages.conftest import keep_tree, workspace  # noqa: F401 - fixture
 from workspaces import lifecycle, paths
 from workspaces.models import Environment, Snapshot, Workspace

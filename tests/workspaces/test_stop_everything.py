@@ -94,7 +94,7 @@ def test_no_file_is_written_in_a_workspace_that_is_still_ending(team):
     """The stop of a workspace takes a moment; a write in it must not."""
     key = team.create("written")["key"]
     team.product.shell(
-        "from dashboard import clock; from dashboard.models import Team;"
+        "from dashboard.database import clock; from dashboard.models import Team;"
         "Team.objects.filter(slug='stopped').update(stopped_at=clock.now())"
     )
     for caller in (team, team.lead):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from tests.support.code_host import TOKEN, CodeHost
 from workspaces import secrets, team_credentials

@@ -5,7 +5,7 @@ from typing import Annotated
 from ninja import Router, Status
 from pydantic import Field, StringConstraints
 
-from dashboard.api_base import PROBLEMS
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api import schemas
 from workspaces.api.lookup import find, shown
 from workspaces.services import agent_bindings

@@ -8,10 +8,10 @@ from uuid import UUID
 from ninja import Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
-from dashboard import lookup
-from dashboard.api_base import PROBLEMS
-from dashboard.pages import download
 from dashboard.problems import invalid, not_allowed
+from dashboard.web import lookup
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.pages import download
 from workspaces import operations
 from workspaces.api.lookup import ended_well, find
 from workspaces.api.schemas import Strict

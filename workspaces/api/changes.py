@@ -3,8 +3,8 @@
 from django.http import HttpResponse
 from ninja import Query, Router, Status
 
-from dashboard.api_base import PROBLEMS
-from dashboard.pages import download
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.pages import download
 from workspaces import history, operations
 from workspaces.api import schemas
 from workspaces.api.lookup import CONTROLLED, ended_well, find

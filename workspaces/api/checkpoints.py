@@ -7,9 +7,9 @@ from uuid import UUID
 from ninja import Router, Schema, Status
 from pydantic import Field, StringConstraints
 
-from dashboard import lookup
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import not_allowed
+from dashboard.web import lookup
+from dashboard.web.api_base import PROBLEMS
 from workspaces import agents_at_work, operations
 from workspaces.api import schemas
 from workspaces.api.lookup import ended_well, find, operation_out, shown

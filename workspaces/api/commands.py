@@ -5,12 +5,13 @@ from functools import partial
 from django.http import StreamingHttpResponse
 from ninja import Header, Query, Router, Status
 
-from dashboard import clock, lookup
-from dashboard.api_base import PROBLEMS, AsyncBearer
-from dashboard.long_poll import wait_for
-from dashboard.lookup import page_of
+from dashboard.database import clock
+from dashboard.database.threads import query_in_thread
+from dashboard.live.long_poll import wait_for
 from dashboard.problems import Problem
-from dashboard.threads import query_in_thread
+from dashboard.web import lookup
+from dashboard.web.api_base import PROBLEMS, AsyncBearer
+from dashboard.web.lookup import page_of
 from workspaces import lifecycle, operations, recordings
 from workspaces.api import answers, schemas
 from workspaces.api.lookup import CONTROLLED, MAX_WAIT_S, find

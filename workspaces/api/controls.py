@@ -4,7 +4,7 @@ from datetime import datetime
 
 from ninja import Router, Status
 
-from dashboard.api_base import PROBLEMS
+from dashboard.web.api_base import PROBLEMS
 from workspaces import history
 from workspaces.api import schemas
 from workspaces.api.lookup import find, shown

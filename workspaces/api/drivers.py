@@ -5,8 +5,8 @@ from typing import Annotated
 from ninja import Router, Status
 from pydantic import Field, Strict, StrictInt
 
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import invalid, not_allowed, not_found
+from dashboard.web.api_base import PROBLEMS
 from workspaces import operations
 from workspaces.api import schemas
 from workspaces.api.lookup import ended_well, team_of

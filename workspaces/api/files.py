@@ -7,9 +7,9 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from ninja import Query, Router, Status
 
-from dashboard.api_base import PROBLEMS, AsyncBearer
-from dashboard.pages import download
 from dashboard.problems import Problem
+from dashboard.web.api_base import PROBLEMS, AsyncBearer
+from dashboard.web.pages import download
 from workspaces import activity, history, lifecycle
 from workspaces.api import schemas
 from workspaces.api.lookup import answered, find, path_after

@@ -5,9 +5,9 @@ from datetime import datetime
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from dashboard.api_base import PROBLEMS
-from dashboard.lookup import page_of
-from dashboard.pages import as_uuid
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.lookup import page_of
+from dashboard.web.pages import as_uuid
 from workspaces import lifecycle
 from workspaces.api import schemas
 from workspaces.api.lookup import find

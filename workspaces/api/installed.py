@@ -5,8 +5,8 @@ from typing import Annotated
 from ninja import Router, Schema, Status
 from pydantic import Field, StringConstraints
 
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import not_allowed, not_found
+from dashboard.web.api_base import PROBLEMS
 from workspaces import operations
 from workspaces.api.lookup import ended_well, find, team_of
 from workspaces.api.schemas import Strict

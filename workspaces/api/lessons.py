@@ -5,11 +5,11 @@ from datetime import datetime
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from dashboard import clock
-from dashboard.api_base import PROBLEMS
-from dashboard.lookup import Order, page_of
-from dashboard.pages import as_uuid
+from dashboard.database import clock
 from dashboard.problems import invalid, not_allowed
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.lookup import Order, page_of
+from dashboard.web.pages import as_uuid
 from workspaces.api import schemas
 from workspaces.api.lookup import find
 from workspaces.models import Lesson

@@ -5,7 +5,7 @@ from urllib.parse import unquote_to_bytes
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse, JsonResponse
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import absent, activity, agents_at_work, extensions, history, lifecycle, operations, place

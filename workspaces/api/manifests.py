@@ -2,10 +2,10 @@
 
 from ninja import Router, Schema, Status
 
-from dashboard.api_base import PROBLEMS
 from dashboard.keys import log_key
-from dashboard.pages import as_uuid
 from dashboard.problems import not_found
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.pages import as_uuid
 from handrail_verify.signed import ALGORITHM
 from workspaces.api.lookup import find, number_of
 from workspaces.manifests import compare, keep

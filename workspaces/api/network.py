@@ -7,8 +7,8 @@ from uuid import UUID
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import not_allowed
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api import schemas
 from workspaces.api.lookup import find
 from workspaces.models import Allowance, Contact

@@ -5,9 +5,9 @@ from datetime import datetime
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from dashboard import clock
-from dashboard.api_base import PROBLEMS, AsyncBearer
-from dashboard.lookup import Order, page_of
+from dashboard.database import clock
+from dashboard.web.api_base import PROBLEMS, AsyncBearer
+from dashboard.web.lookup import Order, page_of
 from workspaces.api import schemas
 from workspaces.api.lookup import answered, find, number_of
 from workspaces.models import NoteVersion

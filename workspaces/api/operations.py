@@ -2,8 +2,8 @@
 
 from ninja import Router, Status
 
-from dashboard import lookup
-from dashboard.api_base import PROBLEMS
+from dashboard.web import lookup
+from dashboard.web.api_base import PROBLEMS
 from workspaces import lifecycle
 from workspaces.api import schemas
 from workspaces.api.lookup import find, operation_out

@@ -3,7 +3,7 @@
 from ninja import Router, Status
 from pydantic import Field
 
-from dashboard.api_base import PROBLEMS
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api import schemas
 from workspaces.api.lookup import find
 from workspaces.services import previews

@@ -6,9 +6,9 @@ from django.shortcuts import get_object_or_404
 from ninja import Router, Status
 from pydantic import Field
 
-from dashboard.api_base import PROBLEMS
-from dashboard.pages import as_uuid
 from dashboard.problems import conflict, not_allowed, not_found
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.pages import as_uuid
 from workspaces import history
 from workspaces.api import schemas
 from workspaces.api.lookup import find, team_of

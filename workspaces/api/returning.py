@@ -3,7 +3,7 @@
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from dashboard.api_base import PROBLEMS
+from dashboard.web.api_base import PROBLEMS
 from workspaces import lifecycle
 from workspaces.api import schemas
 from workspaces.api.lookup import find

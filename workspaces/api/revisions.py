@@ -3,8 +3,8 @@
 from asgiref.sync import sync_to_async
 from ninja import Router, Status
 
-from dashboard.api_base import PROBLEMS, AsyncBearer
 from dashboard.problems import Problem, conflict
+from dashboard.web.api_base import PROBLEMS, AsyncBearer
 from workspaces import operations
 from workspaces.api import schemas
 from workspaces.api.lookup import find

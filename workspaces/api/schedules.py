@@ -7,11 +7,12 @@ from typing import Literal
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from dashboard import clock, lookup
-from dashboard.api_base import PROBLEMS
-from dashboard.lookup import Order, page_of
-from dashboard.pages import as_uuid
+from dashboard.database import clock
 from dashboard.problems import not_allowed
+from dashboard.web import lookup
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.lookup import Order, page_of
+from dashboard.web.pages import as_uuid
 from workspaces.api import schemas
 from workspaces.api.lookup import team_of
 from workspaces.models import Schedule, ScheduledRun

@@ -5,8 +5,8 @@ from datetime import datetime
 from django.http import HttpResponse
 from ninja import Query, Router, Schema, Status
 
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import not_found
+from dashboard.web.api_base import PROBLEMS
 from workspaces import history
 from workspaces.api.lookup import CONTROLLED, find, number_of
 from workspaces.diff.images import type_of

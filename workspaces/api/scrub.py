@@ -5,10 +5,10 @@ from uuid import UUID
 from ninja import Router, Status
 from pydantic import Field
 
-from dashboard.api_base import PROBLEMS
-from dashboard.lookup import find
 from dashboard.models import Team
 from dashboard.problems import conflict, not_allowed
+from dashboard.web.api_base import PROBLEMS
+from dashboard.web.lookup import find
 from workspaces.api import schemas
 from workspaces.api.lookup import team_of
 from workspaces.models import Operation, PurgeReceipt

@@ -8,9 +8,9 @@ from django.db import transaction
 from ninja import Router, Schema, Status
 from pydantic import AwareDatetime, Field
 
-from dashboard.api_base import PROBLEMS
 from dashboard.models import Team
 from dashboard.problems import invalid, not_allowed
+from dashboard.web.api_base import PROBLEMS
 from workspaces import models, secret_origins, secrets
 from workspaces.api import schemas
 from workspaces.api.lookup import team_of

@@ -7,8 +7,8 @@ from typing import Literal
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import invalid, not_allowed
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api import schemas
 from workspaces.api.lookup import find
 from workspaces.provisioning.git.signing import MOST_BYTES

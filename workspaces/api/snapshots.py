@@ -6,10 +6,10 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 from ninja import Router, Status
 
-from dashboard.api_base import PROBLEMS, AsyncBearer
-from dashboard.lookup import page_of
-from dashboard.pages import download
 from dashboard.problems import not_found
+from dashboard.web.api_base import PROBLEMS, AsyncBearer
+from dashboard.web.lookup import page_of
+from dashboard.web.pages import download
 from workspaces import history, lifecycle, operations
 from workspaces.api import answers, schemas
 from workspaces.api.lookup import answered, ended_well, find, number_of, operation_out, safety_known

@@ -4,8 +4,8 @@ from typing import Literal
 
 from ninja import Router, Status
 
-from dashboard.api_base import PROBLEMS
 from dashboard.problems import not_allowed
+from dashboard.web.api_base import PROBLEMS
 from workspaces.api import schemas
 from workspaces.api.lookup import team_of
 from workspaces.services import store_maintenance

@@ -7,11 +7,11 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 from ninja import Query, Router, Status
 
-from dashboard.api_base import PROBLEMS, AsyncBearer
-from dashboard.feed import feed
-from dashboard.lookup import page_of
+from dashboard.live.feed import feed
 from dashboard.models import Team
 from dashboard.problems import Problem
+from dashboard.web.api_base import PROBLEMS, AsyncBearer
+from dashboard.web.lookup import page_of
 from workspaces import lifecycle
 from workspaces.api import answers, schemas
 from workspaces.api.lookup import MAX_WAIT_S, SHOWN_WITH, answered, busy_of, find, safety_known, shown, team_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.utils.safestring import SafeString
 
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
 MAX_COLUMNS = 60

@@ -1,0 +1,1 @@
+"""One contract (base) for each kind of backend: folder, sandbox, docker, microvm."""

@@ -339,13 +339,13 @@ class Driver:
         With `capabilities.files_need_run` they can be reached only while the Run is up; `files("home")` are those of
         the agent's home.
         """
-        from ..store import LocalTree  # deferred: host processes import this module and must start quickly
+        from workspaces.store import LocalTree  # deferred: host processes import this module and must start quickly
 
         return LocalTree(record.tree, cache=cache)
 
     def tree_at_rest(self, folder: Path, *, cache: Path | None = None, home: Path | None = None):
         """Return the files of a workspace as a tree of the store without a Run; None if they can't be reached so."""
-        from ..store import LocalTree
+        from workspaces.store import LocalTree
 
         return LocalTree(folder, cache=cache, home=home)
 

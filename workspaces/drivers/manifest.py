@@ -14,7 +14,7 @@ def write(folder: Path, spec: RunSpec) -> bool:
 
     Call it before the Run starts: no program of the workspace may change the tree meanwhile.
     """
-    from ..store import mount_point  # deferred: host processes import drivers and must start quickly
+    from workspaces.store import mount_point  # deferred: host processes import drivers and must start quickly
 
     if not spec.manifest or not mount_point.make(spec.workspace, spec.uid):
         return False

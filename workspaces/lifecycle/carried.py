@@ -2,7 +2,7 @@
 
 import re
 
-from dashboard.access import Caller
+from dashboard.people.access import Caller
 from dashboard.problems import invalid
 from workspaces.models import Artifact
 

@@ -5,11 +5,11 @@ import re
 
 from django.conf import settings
 
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.door.entering import refuse_when_stopped
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid
-from dashboard.strict_json import canonical
+from dashboard.text.strict_json import canonical
 from workspaces import absent, operations, team_credentials
 from workspaces.drivers import capabilities
 from workspaces.history import find_snapshot

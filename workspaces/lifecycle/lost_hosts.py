@@ -2,7 +2,7 @@
 
 from django.db.models import F
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from workspaces.lifecycle.states import record
 from workspaces.models import EndCode, Operation, Phase, ReasonCode, Run, Runner, State, Workspace

@@ -4,12 +4,12 @@ import time
 from datetime import datetime
 from functools import partial
 
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
+from dashboard.database.threads import standing_aside
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, not_allowed, unavailable
-from dashboard.threads import standing_aside
 from workspaces import absent, needs_approval, operations
 from workspaces.activity import touch
 from workspaces.models import Operation, Phase, Run, State, Workspace

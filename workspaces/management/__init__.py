@@ -1,0 +1,1 @@
+"""Commands of `manage.py` for environments, secrets, stores and hosts."""

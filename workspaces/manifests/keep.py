@@ -5,7 +5,7 @@ import re
 
 from dashboard.keys import log_key
 from dashboard.problems import invalid, not_found
-from dashboard.strict_json import canonical
+from dashboard.text.strict_json import canonical
 from handrail_verify import signed
 from workspaces import absent
 from workspaces.models import KEY_PATTERN, Manifest, Workspace

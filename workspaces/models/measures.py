@@ -5,8 +5,8 @@ import uuid
 from django.core.validators import MinValueValidator
 from django.db import models
 
+from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Team
-from dashboard.row_locks import LockingQuerySet
 from workspaces.models.workspaces import Workspace
 
 

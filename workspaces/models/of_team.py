@@ -1,6 +1,6 @@
 """Rows that belong to a team."""
 
-from dashboard.row_locks import LockingQuerySet
+from dashboard.database.row_locks import LockingQuerySet
 
 
 class OfTeamQuerySet(LockingQuerySet):

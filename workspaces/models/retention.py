@@ -6,7 +6,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Team
 from workspaces.models.of_team import OfTeamQuerySet
 from workspaces.models.snapshots import Snapshot

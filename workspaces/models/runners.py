@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from django.db import models
 
-from dashboard import clock
-from dashboard.row_locks import LockingQuerySet
+from dashboard.database import clock
+from dashboard.database.row_locks import LockingQuerySet
 
 RUNNER_TIMEOUT = timedelta(seconds=30)  # runners write a heartbeat at least every ten seconds
 

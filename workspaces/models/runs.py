@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db import models
 from django.db.models import Q
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.drivers import capabilities
 from workspaces.models.runners import Runner
 from workspaces.models.workspaces import Workspace

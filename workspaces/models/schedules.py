@@ -7,8 +7,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy
 
+from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Team
-from dashboard.row_locks import LockingQuerySet
 from workspaces.models.of_team import OfTeamQuerySet
 from workspaces.models.operations import Operation
 from workspaces.models.programs import Command

@@ -8,8 +8,8 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
 
+from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Agent, Team
-from dashboard.row_locks import LockingQuerySet
 from workspaces.drivers import capabilities
 from workspaces.models.environments import Environment
 from workspaces.models.runners import Runner

@@ -10,8 +10,17 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
-from dashboard.pages import READ_OR_WRITE, Slice, ask_first, asked, carry_out, download, must, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import (
+    READ_OR_WRITE,
+    Slice,
+    ask_first,
+    asked,
+    carry_out,
+    download,
+    must,
+    signed_in,
+)
 from workspaces.lifecycle.carried import NAME
 from workspaces.models import Artifact
 from workspaces.pages.header import load_header

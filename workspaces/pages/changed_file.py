@@ -5,8 +5,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import asked, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import asked, signed_in
 from workspaces import history
 from workspaces.comparisons import without_moves
 from workspaces.pages import diff_sections, images

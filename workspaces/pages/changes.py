@@ -9,10 +9,10 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
-from dashboard import clock
-from dashboard.background_requests import takes_parts
-from dashboard.pages import asked, download, must, signed_in
+from dashboard.database import clock
 from dashboard.problems import Problem
+from dashboard.web.background_requests import takes_parts
+from dashboard.web.pages import asked, download, must, signed_in
 from workspaces import extensions, history
 from workspaces.comparisons import Comparison, compare, digest_of, find_point, lines_of, without_moves
 from workspaces.diff import SHOWN_LINES

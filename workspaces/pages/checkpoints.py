@@ -5,8 +5,16 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
-from dashboard.pages import READ_OR_WRITE, Slice, ask_first, carry_out, must, signed_in, take_form
 from dashboard.problems import Problem
+from dashboard.web.pages import (
+    READ_OR_WRITE,
+    Slice,
+    ask_first,
+    carry_out,
+    must,
+    signed_in,
+    take_form,
+)
 from workspaces.lifecycle.carried import NAME
 from workspaces.models import Checkpoint
 from workspaces.pages.forms import ForkForm

@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import Slice, ask_first, carry_out, download, must, signed_in
-from dashboard.visible_text import hidden_note
+from dashboard.text.visible_text import hidden_note
+from dashboard.web.pages import Slice, ask_first, carry_out, download, must, signed_in
 from workspaces import operations, recordings
 from workspaces.checks import checks_of, counted, services_of
 from workspaces.models import Command

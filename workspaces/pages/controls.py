@@ -9,9 +9,18 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, ask_first, asked, came_from, carry_out, is_confirmed, must, signed_in
+from dashboard.database import clock
 from dashboard.problems import Problem, conflict, invalid
+from dashboard.web.pages import (
+    READ_OR_WRITE,
+    ask_first,
+    asked,
+    came_from,
+    carry_out,
+    is_confirmed,
+    must,
+    signed_in,
+)
 from workspaces import history, lifecycle, usage
 from workspaces.models import Operation, Run
 from workspaces.pages.header import find, load_header

@@ -4,8 +4,8 @@ from django import forms
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy
 
-from dashboard.pages import READ_OR_WRITE, must, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, must, signed_in
 from workspaces.pages.header import load_header
 from workspaces.services import metadata
 

@@ -9,8 +9,8 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
 from workspaces import secrets
 from workspaces.models import Environment, Workspace
 from workspaces.pages.environment_form import EnvironmentForm

@@ -12,7 +12,8 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
-from dashboard.pages import (
+from dashboard.problems import Problem, invalid
+from dashboard.web.pages import (
     READ_OR_WRITE,
     ask_first,
     asked,
@@ -23,7 +24,6 @@ from dashboard.pages import (
     signed_in,
     take_form,
 )
-from dashboard.problems import Problem, invalid
 from workspaces import history, lifecycle, operations
 from workspaces.comparisons import find_point
 from workspaces.models import Operation

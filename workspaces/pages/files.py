@@ -7,8 +7,8 @@ from django.http import Http404
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from dashboard.pages import download, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import download, signed_in
 from workspaces import history
 from workspaces.highlight import coloured_lines
 from workspaces.pages.header import load_header

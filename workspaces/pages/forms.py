@@ -7,7 +7,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.models import Agent
 from dashboard.problems import Problem
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
 from workspaces import lifecycle
 from workspaces.models import KEY_PATTERN, Environment, RevisionHow, Workspace
 from workspaces.provisioning import isolation, uploads

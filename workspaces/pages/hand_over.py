@@ -6,9 +6,9 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
-from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, must, signed_in
+from dashboard.database import clock
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, must, signed_in
 from workspaces.pages.header import load_header
 from workspaces.services.notes import hand_over as handing
 from workspaces.services.notes import versions

@@ -8,9 +8,9 @@ from django.db.models.functions import Coalesce
 from django.http import Http404
 from django.utils.translation import gettext, gettext_lazy
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event
-from dashboard.pages import Gone
+from dashboard.web.pages import Gone
 from workspaces import agents_at_work, endings
 from workspaces.activity import Awake, why_awake
 from workspaces.checks import services_of

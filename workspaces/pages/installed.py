@@ -6,8 +6,8 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
-from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, carry_out, must, signed_in
 from workspaces.models import Environment
 from workspaces.pages.header import load_header
 from workspaces.services.environments import installed as installed_files

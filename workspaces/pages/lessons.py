@@ -7,9 +7,9 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, Slice, ask_first, asked, carry_out, must, signed_in
+from dashboard.database import clock
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, Slice, ask_first, asked, carry_out, must, signed_in
 from workspaces.models import Lesson, LessonState
 from workspaces.pages.header import load_header
 from workspaces.pages.notes import CODE_FIELD

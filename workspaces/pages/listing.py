@@ -12,8 +12,8 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Agent
-from dashboard.pages import Slice, asked, carry_out, signed_in, take_form, without
 from dashboard.problems import Problem
+from dashboard.web.pages import Slice, asked, carry_out, signed_in, take_form, without
 from workspaces.checks import checks_of, in_words
 from workspaces.models import Environment, SavedView, Workspace
 from workspaces.pages.header import count_of, with_display_columns

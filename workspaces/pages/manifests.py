@@ -9,8 +9,8 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
 from dashboard.keys import log_key
-from dashboard.pages import Slice, asked, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import Slice, asked, signed_in
 from workspaces.manifests import body, keep
 from workspaces.manifests.compare import OWN, differences, files_of
 from workspaces.models import Manifest, Run, Workspace

@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import as_uuid, asked, carry_out, must, signed_in, take_form
 from dashboard.problems import invalid
+from dashboard.web.pages import as_uuid, asked, carry_out, must, signed_in, take_form
 from workspaces.pages.forms import HostForm, PortForm
 from workspaces.pages.header import load_header
 from workspaces.services import box_ports, host_ports, network, previews

@@ -5,9 +5,9 @@ from django.http import Http404
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy
 
-from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, compared_versions, must, signed_in
+from dashboard.database import clock
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, compared_versions, must, signed_in
 from workspaces.models import NoteVersion, State
 from workspaces.pages.header import load_header
 from workspaces.services.notes import editing, lessons, texts, versions

@@ -4,7 +4,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from dashboard.pages import must, signed_in, take_form
+from dashboard.web.pages import must, signed_in, take_form
 from workspaces.pages import network
 from workspaces.pages.header import load_header
 from workspaces.services import previews

@@ -8,8 +8,17 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import as_uuid, ask_first, asked, carry_out, is_confirmed, must, signed_in, take_form
 from dashboard.problems import Problem, conflict
+from dashboard.web.pages import (
+    as_uuid,
+    ask_first,
+    asked,
+    carry_out,
+    is_confirmed,
+    must,
+    signed_in,
+    take_form,
+)
 from workspaces import code_hosts
 from workspaces.models import Operation, State
 from workspaces.pages.forms import BranchForm, PullRequestForm

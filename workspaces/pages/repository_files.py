@@ -3,7 +3,7 @@
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from dashboard.pages import signed_in
+from dashboard.web.pages import signed_in
 from workspaces.pages.header import load_header
 from workspaces.services.environments import newest_of
 

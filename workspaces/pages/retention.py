@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
-from dashboard import clock
-from dashboard.pages import asked, came_from, carry_out, must, show_at, signed_in, take_form
+from dashboard.database import clock
+from dashboard.web.pages import asked, came_from, carry_out, must, show_at, signed_in, take_form
 from workspaces.models import Hold, Snapshot
 from workspaces.pages.forms import HoldForm
 from workspaces.pages.header import find, load_header

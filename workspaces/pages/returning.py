@@ -4,8 +4,8 @@ from django.contrib import messages
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 
-from dashboard.pages import READ_OR_WRITE, asked, must, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, asked, must, signed_in
 from workspaces.pages.header import load_header
 from workspaces.pages.points import points_of
 from workspaces.services import environments, returning

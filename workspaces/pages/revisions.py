@@ -7,8 +7,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
-from dashboard.pages import READ_OR_WRITE, must, signed_in, take_form
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, must, signed_in, take_form
 from workspaces import history
 from workspaces.models import State
 from workspaces.pages.forms import RevisionForm

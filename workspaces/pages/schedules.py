@@ -8,11 +8,20 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import clock
-from dashboard.lookup import Order
+from dashboard.database import clock
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, Slice, ask_first, asked, carry_out, must, signed_in, take_form
 from dashboard.problems import Problem
+from dashboard.web.lookup import Order
+from dashboard.web.pages import (
+    READ_OR_WRITE,
+    Slice,
+    ask_first,
+    asked,
+    carry_out,
+    must,
+    signed_in,
+    take_form,
+)
 from workspaces.models import Schedule, ScheduledRun, ScheduledState
 from workspaces.pages.schedule_form import ScheduleForm
 from workspaces.services import schedules

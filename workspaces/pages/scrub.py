@@ -11,8 +11,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, carry_out, must, signed_in
 from workspaces import operations
 from workspaces.models import Operation, PurgeReceipt
 from workspaces.pages.secrets import PLAIN, NeverShown

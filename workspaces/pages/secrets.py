@@ -11,8 +11,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, as_uuid, ask_first, carry_out, must, signed_in
 from dashboard.problems import Problem, invalid
+from dashboard.web.pages import READ_OR_WRITE, as_uuid, ask_first, carry_out, must, signed_in
 from workspaces import secret_origins, secrets
 from workspaces.models import CodeHostKind, Scope, Secret
 from workspaces.pages.header import find

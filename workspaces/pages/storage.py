@@ -6,7 +6,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, ask_first, carry_out, is_confirmed, must, signed_in
+from dashboard.web.pages import READ_OR_WRITE, ask_first, carry_out, is_confirmed, must, signed_in
 from workspaces.models import StoreTask
 from workspaces.services import store_maintenance
 from workspaces.services.store_maintenance import Round

@@ -23,10 +23,10 @@ from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from dashboard.door import entering
-from dashboard.feed import feed
+from dashboard.live.feed import feed
 from dashboard.problems import Problem
-from dashboard.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
-from dashboard.visible_text import is_hidden
+from dashboard.text.visible_text import is_hidden
+from dashboard.web.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
 from workspaces import absent, activity, extensions, lifecycle, needs_approval, paths, terminals
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Terminal, Workspace

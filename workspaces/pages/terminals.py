@@ -6,8 +6,8 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import clock
-from dashboard.pages import Slice, as_uuid, carry_out, download, must, signed_in
+from dashboard.database import clock
+from dashboard.web.pages import Slice, as_uuid, carry_out, download, must, signed_in
 from workspaces import operations, terminals
 from workspaces.models import Terminal
 from workspaces.pages.header import find, load_header

@@ -16,7 +16,7 @@ from django.utils.dateparse import parse_date
 from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.models import Event
-from dashboard.moments import long_date
+from dashboard.text.moments import long_date
 from workspaces import changed_lines, extensions
 from workspaces.checks import counted
 from workspaces.comparisons import Lines

@@ -9,9 +9,10 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Team
-from dashboard.pages import (
+from dashboard.problems import Problem
+from dashboard.web.pages import (
     READ_OR_WRITE,
     Slice,
     asked,
@@ -23,7 +24,6 @@ from dashboard.pages import (
     show_at,
     signed_in,
 )
-from dashboard.problems import Problem
 from workspaces import history, lifecycle
 from workspaces.comparisons import Restored, deleted
 from workspaces.manifests.body import not_kept

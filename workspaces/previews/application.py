@@ -9,9 +9,9 @@ from urllib.parse import parse_qs
 
 from django.conf import settings
 
-from dashboard.database_errors import is_away
+from dashboard.database.errors import is_away
+from dashboard.database.threads import query_in_thread
 from dashboard.problems import Problem
-from dashboard.threads import query_in_thread
 from workspaces import paths, runner_client
 from workspaces.previews import headers
 from workspaces.services import previews

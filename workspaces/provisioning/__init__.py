@@ -1,0 +1,1 @@
+"""What a workspace may be made from: sources, images, uploads, isolation, capacity, eligibility."""

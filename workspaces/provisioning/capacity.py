@@ -9,7 +9,7 @@ import shutil
 from django.conf import settings
 
 from dashboard.problems import Problem, unavailable
-from dashboard.visible_text import plain_size
+from dashboard.text.visible_text import plain_size
 from workspaces.models import Run
 from workspaces.provisioning import limits
 

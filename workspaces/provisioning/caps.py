@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from django.db.models import Sum
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.problems import conflict
 from workspaces import extensions, paths
 from workspaces.drivers import capabilities

@@ -6,8 +6,8 @@ environment lists the agent (docs/decisions/0021).
 
 from collections.abc import Callable
 
-from dashboard.access import Caller
 from dashboard.models import Agent, Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces.models import Environment, Workspace
 from workspaces.provisioning.git.addresses import TOLD

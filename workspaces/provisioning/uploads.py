@@ -11,7 +11,7 @@ from django.conf import settings
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 from dashboard.problems import Problem, invalid
-from dashboard.visible_text import plain_size
+from dashboard.text.visible_text import plain_size
 from workspaces.provisioning import capacity
 from workspaces.store import Limits
 

@@ -17,10 +17,10 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_POST
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Membership, Role
-from dashboard.pages import as_uuid
 from dashboard.problems import Problem
+from dashboard.web.pages import as_uuid
 from workspaces.models import Hold, TeamRetention
 from workspaces.retention_admin.forms import HoldForm, PutOffForm, RulesForm
 from workspaces.services import retention

@@ -1,0 +1,1 @@
+"""The daemon that alone talks to drivers and writes workspaces and snapshots."""

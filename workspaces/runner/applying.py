@@ -1,7 +1,7 @@
 """Make a workspace's live files those that a rehearsal left."""
 
-from dashboard.failpoints import failpoint
 from dashboard.problems import conflict
+from dashboard.workers.failpoints import failpoint
 from workspaces.models import Rehearsal
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.runner import snapshots

@@ -17,12 +17,12 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.models import Q
 
-from dashboard import clock
+from dashboard.database import clock
+from dashboard.database.outages import patient
+from dashboard.database.threads import DatabaseThreads, in_threads
 from dashboard.files.locks import take_lock
 from dashboard.logs import about
-from dashboard.outages import patient
-from dashboard.threads import DatabaseThreads, in_threads
-from dashboard.wakes import listen
+from dashboard.workers.wakes import listen
 from workspaces import identity, operations, paths
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
 from workspaces.models import Operation, Phase, Runner

@@ -2,7 +2,7 @@
 
 from contextlib import asynccontextmanager
 
-from dashboard.failpoints import failpoint
+from dashboard.workers.failpoints import failpoint
 from workspaces.drivers.base import DriverError
 
 

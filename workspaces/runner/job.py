@@ -5,11 +5,11 @@ import time
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
-from dashboard.database_errors import is_full
-from dashboard.failpoints import failpoint
+from dashboard.database.errors import is_full
+from dashboard.database.outages import patiently
+from dashboard.database.retries import retried
 from dashboard.models import Team
-from dashboard.outages import patiently
-from dashboard.retries import retried
+from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle, operations
 from workspaces.drivers.base import DriverError, RunRecord
 from workspaces.models import Operation, Phase, ReasonCode, Run, Snapshot, State, Workspace

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from dashboard import clock
-from dashboard.addresses import to_call
+from dashboard.database import clock
+from dashboard.net.addresses import to_call
 from workspaces.drivers.base import DriverError, RunRecord
 from workspaces.drivers.handrail_run import HOW_TO_ASK
 from workspaces.drivers.sandbox import hostname_of

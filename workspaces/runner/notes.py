@@ -5,7 +5,7 @@ import logging
 import stat
 from contextlib import closing
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import Problem
 from workspaces import lifecycle

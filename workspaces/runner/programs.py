@@ -9,9 +9,9 @@ from pathlib import Path
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
-from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
-from dashboard.visible_text import plain_size
+from dashboard.text.visible_text import plain_size
+from dashboard.workers.failpoints import failpoint
 from workspaces import extensions, lifecycle, paths, secrets
 from workspaces.drivers.base import Address, DriverError
 from workspaces.envelope.output_refusals import sentence

@@ -2,7 +2,7 @@
 
 import logging
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces import lifecycle, quarantine
 from workspaces.drivers.init_client import InitClient, InitGone, InitRefused
 from workspaces.runner.reconcile.liveness import SYSTEM

@@ -2,7 +2,7 @@
 
 from django.utils.dateparse import parse_datetime
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.egress.attempts import BlockCode
 from workspaces.envelope.output_refusals import refusals_in
 from workspaces.models import Contact

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 
 from dashboard.problems import Problem
-from dashboard.strict_json import canonical
+from dashboard.text.strict_json import canonical
 from workspaces import paths
 from workspaces.drivers.base import Build, DriverError, ImageMissing, Layer
 from workspaces.models import Snapshot, Workspace

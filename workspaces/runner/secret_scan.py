@@ -9,7 +9,7 @@ from typing import BinaryIO
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.keys.keyring import Unreadable
 from dashboard.keys.secret_forms import encoded_forms
 from dashboard.models import Actor

@@ -3,9 +3,9 @@
 from functools import partial
 from pathlib import Path
 
-from dashboard import clock
+from dashboard.database import clock
+from dashboard.database.retries import retried
 from dashboard.models import Actor, Team
-from dashboard.retries import retried
 from workspaces import lifecycle, paths, stores
 from workspaces.history import named
 from workspaces.manifests import body

@@ -7,8 +7,8 @@ from functools import partial
 
 from django.db.models import QuerySet
 
-from dashboard import clock
-from dashboard.one_statement import exist
+from dashboard.database import clock
+from dashboard.database.one_statement import exist
 from workspaces import extensions, operations
 from workspaces.models import Runner
 from workspaces.runner.reconcile import liveness, other_hosts

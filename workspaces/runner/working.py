@@ -10,11 +10,11 @@ import sqlite3
 
 from django.db import Error
 
-from dashboard import redaction
-from dashboard.database_errors import is_away, is_full
+from dashboard.database.errors import is_away, is_full
+from dashboard.database.retries import retried
 from dashboard.door.entering import STOPPED
+from dashboard.keys import redaction
 from dashboard.models import Team
-from dashboard.retries import retried
 from workspaces import operations
 from workspaces.models import Operation, Phase, ReasonCode
 from workspaces.runner.job import Job

@@ -1,0 +1,1 @@
+"""What people and agents ask for besides the life cycle: commands, environments, network, retention."""

@@ -6,7 +6,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid, not_found
 from workspaces import guarded, history, operations, stores

@@ -2,10 +2,10 @@
 
 from django.db import transaction
 
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces import history, lifecycle, needs_approval, operations, runner_client
 from workspaces.lifecycle.carried import NAME

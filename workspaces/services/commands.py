@@ -6,10 +6,10 @@ from datetime import timedelta
 from django.conf import settings
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import invalid
-from dashboard.strict_json import canonical
+from dashboard.text.strict_json import canonical
 from workspaces import holding, needs_approval, operations
 from workspaces.lifecycle import record, resume_for_use
 from workspaces.models import Command, Operation, Phase, State, Terminal

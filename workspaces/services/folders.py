@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, operations

@@ -7,9 +7,9 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext, gettext_lazy
 
-from dashboard import clock
-from dashboard.lookup import Order
+from dashboard.database import clock
 from dashboard.problems import invalid
+from dashboard.web.lookup import Order
 from workspaces.checks import failing
 from workspaces.models import State, StateCode
 

@@ -6,9 +6,10 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 
-from dashboard import clock, lookup
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid
+from dashboard.web import lookup
 from workspaces import lifecycle, needs_approval, operations
 from workspaces.egress.attempts import Attempt, Block, BlockCode
 from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule

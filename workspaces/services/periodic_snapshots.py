@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models import F, Q
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from workspaces import operations
 from workspaces.models import Operation, State, Workspace

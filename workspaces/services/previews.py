@@ -14,10 +14,10 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.sessions.models import Session
 
-from dashboard import clock
-from dashboard.access import Caller, caller_of
-from dashboard.addresses import PREVIEWS, is_loopback, local_preview_host
+from dashboard.database import clock
 from dashboard.models import Team
+from dashboard.net.addresses import PREVIEWS, is_loopback, local_preview_host
+from dashboard.people.access import Caller, caller_of
 from dashboard.problems import conflict, invalid
 from workspaces import activity, lifecycle
 from workspaces.models import Preview, Run, State, Workspace

@@ -5,7 +5,7 @@ import os
 from django.conf import settings
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict
 from workspaces import history, lifecycle, operations

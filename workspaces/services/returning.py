@@ -9,8 +9,8 @@ from itertools import count
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy
 
-from dashboard.access import Caller
 from dashboard.models import Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle
 from workspaces.lifecycle.states import must_be

@@ -1,6 +1,6 @@
 """What a person has reviewed of a workspace's changes, and what can be compared with it."""
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.comparisons import Comparison
 from workspaces.models import SeenFile, Workspace
 

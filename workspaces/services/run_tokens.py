@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from dashboard import clock
-from dashboard.bounded_names import bounded
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Token
-from dashboard.tokens import derived, make_token, sha256
+from dashboard.people.tokens import derived, make_token, sha256
+from dashboard.text.bounded_names import bounded
 from workspaces import lifecycle, secrets
 from workspaces.models import Checkpoint, Run, Workspace
 from workspaces.services import network

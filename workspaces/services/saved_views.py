@@ -4,8 +4,8 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.utils.translation import gettext
 
+from dashboard.database.row_locks import locked
 from dashboard.problems import conflict, invalid
-from dashboard.row_locks import locked
 from workspaces.models import SavedView
 
 MAX_VIEWS = 30

@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.db.models import F, Q
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
 from workspaces.models import Secret
 

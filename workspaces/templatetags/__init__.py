@@ -1,0 +1,1 @@
+"""Filters and tags of templates: states, rows of differences."""

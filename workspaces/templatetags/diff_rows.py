@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from dashboard.templatetags.handrail import thousands
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
 from workspaces.diff.marks import words_of
 from workspaces.store.diff import MODE, TYPE
 

@@ -6,7 +6,7 @@ from django import template
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
-from dashboard.visible_text import visible
+from dashboard.text.visible_text import visible
 from workspaces.models import Phase, ReasonCode, State
 from workspaces.shown_state import frozen_words, shown_state
 

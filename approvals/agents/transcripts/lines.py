@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from dashboard.bounded_names import bounded
+from dashboard.text.bounded_names import bounded
 
 MAX_ID = 200
 

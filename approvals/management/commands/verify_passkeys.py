@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.step_up import assertions
-from dashboard.batches import in_batches
+from dashboard.database.batches import in_batches
 
 
 class Command(BaseCommand):

@@ -15,9 +15,9 @@ from approvals.pages.policy.scope import scope_of
 from approvals.policy import MODES, TIERS, PolicyError
 from approvals.policy_changes import hits
 from approvals.policy_changes.scopes import scopes_of
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Team
-from dashboard.pages import signed_in
+from dashboard.web.pages import signed_in
 
 # {mode of a policy: what people are asked before}.
 SENTENCES = {

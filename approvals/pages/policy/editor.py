@@ -13,8 +13,8 @@ from approvals.pages.policy.scope import scope_of
 from approvals.policy import TIERS
 from approvals.policy_changes import effect, history
 from approvals.policy_changes.scopes import Scope
-from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import READ_OR_WRITE, carry_out, must, signed_in
 
 MAX_ADDED, MAX_RULE = 5, 1000  # rules that a link can add to the text, and characters of each
 

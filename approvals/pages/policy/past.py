@@ -12,8 +12,8 @@ from approvals.past import trust, words
 from approvals.past.reports import reports
 from approvals.policy import PolicyError
 from approvals.policy_changes.scopes import Scope
-from dashboard.pages import asked, carry_out, must, signed_in
 from dashboard.problems import invalid
+from dashboard.web.pages import asked, carry_out, must, signed_in
 from dashboard.workers.pool import Late
 
 

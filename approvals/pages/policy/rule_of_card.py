@@ -13,8 +13,8 @@ from approvals.pages.card import Card, for_rows
 from approvals.pages.lists import chosen_filters, filter_query
 from approvals.policy_changes import proposals
 from approvals.policy_changes.proposals import Proposal
-from dashboard import clock
-from dashboard.pages import must, signed_in
+from dashboard.database import clock
+from dashboard.web.pages import must, signed_in
 
 # {list of a policy: (heading, what a rule in it does)}.
 LISTS = {

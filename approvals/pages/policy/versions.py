@@ -10,8 +10,8 @@ from approvals.models import Policy
 from approvals.pages.policy.scope import scope_of
 from approvals.policy_changes import history
 from approvals.policy_changes.scopes import Scope
-from dashboard.pages import asked, carry_out, compared_versions, must, signed_in, version_number
 from dashboard.problems import Problem
+from dashboard.web.pages import asked, carry_out, compared_versions, must, signed_in, version_number
 
 MAX_LISTED = 200
 

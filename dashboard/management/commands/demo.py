@@ -10,10 +10,10 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Membership, Role, Team, Token
 from dashboard.people.provisioning import revoke, token_for
-from dashboard.tokens import sha256
+from dashboard.people.tokens import sha256
 
 BY = "manage.py demo"
 TOKEN_LIFETIME = timedelta(hours=8)  # in case the demonstration is killed

@@ -7,10 +7,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Q
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Team, Token
 from dashboard.ops import doctor, proxy_check
-from dashboard.tokens import make_token, sha256
+from dashboard.people.tokens import make_token, sha256
 from workspaces import lifecycle
 from workspaces.models import Workspace
 

@@ -5,7 +5,7 @@ from django.core.management.base import CommandError
 from django_q.conf import Conf
 from django_q.management.commands import qcluster
 
-from dashboard.lanes import LANES
+from dashboard.workers.lanes import LANES
 
 
 class Command(qcluster.Command):

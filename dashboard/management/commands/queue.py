@@ -1,6 +1,6 @@
 from django.core.management.base import BaseCommand
 
-from dashboard.ops.queue import Queue
+from dashboard.processes.queue import Queue
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ import signal
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals import runner_part
-from dashboard.loop_watch import LoopWatch
+from dashboard.workers.loop_watch import LoopWatch
 from workspaces import same_keys
 from workspaces.identity import OtherInstallation
 from workspaces.runner.daemon import AlreadyRunning, Daemon

@@ -6,7 +6,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from dashboard.tokens import make_sign_in_link
+from dashboard.people.tokens import make_sign_in_link
 
 
 class Command(BaseCommand):

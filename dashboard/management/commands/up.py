@@ -1,9 +1,9 @@
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from dashboard.ops import supervisor
 from dashboard.ops.bootstrap import StartRefused
 from dashboard.ops.checks import OPERATOR
+from dashboard.processes import supervisor
 
 
 class Command(BaseCommand):

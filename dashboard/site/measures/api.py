@@ -7,10 +7,10 @@ from django.http import HttpResponse
 from ninja import Query, Router, Schema, Status
 from pydantic import ConfigDict, Field
 
-from dashboard.api_base import PROBLEMS
 from dashboard.models import Team
 from dashboard.problems import not_allowed
 from dashboard.site.measures import exposition, figures, period
+from dashboard.web.api_base import PROBLEMS
 from workspaces.services import caps
 
 router = Router(tags=["measures"])

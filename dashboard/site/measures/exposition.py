@@ -5,9 +5,9 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, gener
 from prometheus_client.core import GaugeMetricFamily
 
 from approvals.models import Action, Tier
-from dashboard import lanes, loop_watch
 from dashboard.site.measures import approvals, period, resources
 from dashboard.site.measures.persistence import persistence
+from dashboard.workers import lanes, loop_watch
 from workspaces.models import Cap, Run, State, Workspace
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4

@@ -6,12 +6,12 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
-from dashboard.api_base import Bearer
 from dashboard.models import Team
-from dashboard.pages import asked, carry_out, must, signed_in, take_form
 from dashboard.problems import Problem, not_allowed, problem_response
 from dashboard.site.measures import csv_file, exposition, figures, period, spending
 from dashboard.site.measures.forms import CapForm, PricesForm, cap_forms
+from dashboard.web.api_base import Bearer
+from dashboard.web.pages import asked, carry_out, must, signed_in, take_form
 from workspaces.models import CapMeasure, Prices
 from workspaces.services import caps
 

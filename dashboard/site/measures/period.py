@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from django.utils.translation import gettext
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.problems import invalid
 
 DEFAULT_DAYS = 30

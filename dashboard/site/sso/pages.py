@@ -21,12 +21,12 @@ from django.views.decorators.http import require_POST, require_safe
 from requests import RequestException
 
 from dashboard.keys.keyring import Unreadable
-from dashboard.pages import carry_out, signed_in
 from dashboard.people import group_roles, sso
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict
 from dashboard.site.sso.adapter import ACTOR, refusal
 from dashboard.site.sso.protocol import OpenID, OpenIDCallback
+from dashboard.web.pages import carry_out, signed_in
 
 logger = logging.getLogger("handrail.sso")
 LINK, END = "sso link", "sso end"  # what the signatures of addresses are for

@@ -7,7 +7,7 @@ from random import Random
 from approvals.agents.transcripts.lines import Line
 from approvals.conversations import rows, sessions
 from approvals.models import Action, AgentSession, MessageKind, MessageSource, Role, Status
-from dashboard import clock
+from dashboard.database import clock
 
 PROGRAMS = {  # by the beginning of the agent's name: dialect, model, US dollars for a million tokens in and out
     "codex": ("codex", "gpt-5.1-codex", (1.25, 10)),

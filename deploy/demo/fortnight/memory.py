@@ -1,7 +1,7 @@
 """What stays beyond a session of the fortnight: lessons of repositories, edited notes, artifacts, and a hand-over."""
 
-from dashboard.access import caller_of
 from dashboard.models import Actor
+from dashboard.people.access import caller_of
 from deploy.demo.fortnight import programs, story
 from workspaces.models import Artifact
 from workspaces.runner.operations import promote

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from deploy.demo.fortnight import texts
 from workspaces import lifecycle, recordings

@@ -21,9 +21,9 @@ from approvals.calls import Call
 from approvals.models import Action, Status, Tier
 from approvals.talk import messages
 from approvals.transitions import SNAPSHOT_TIERS, actor_of
-from dashboard import clock
-from dashboard.access import Caller, caller_of
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Membership, Role, Team
+from dashboard.people.access import Caller, caller_of
 from dashboard.people.provisioning import agent_of, person_in, team_by_slug
 from dashboard.problems import Problem
 from deploy.demo.fortnight import conversation, memory, programs, story

@@ -12,11 +12,12 @@ from approvals import gate, tasks
 from approvals.aap import attempts, instances, requests, sending, webhooks
 from approvals.answer import Answer
 from approvals.models import AapInstance, AapRequest, Action
-from dashboard import clock, outbox
-from dashboard.access import caller_by_token, caller_of
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Token
-from dashboard.ops.queue import Queue
-from dashboard.tokens import find_token, make_token, revoke
+from dashboard.people.access import caller_by_token, caller_of
+from dashboard.people.tokens import find_token, make_token, revoke
+from dashboard.processes.queue import Queue
+from dashboard.workers import outbox
 from tests.support.aap_receiver import Dripping
 from workspaces import secrets
 

@@ -10,10 +10,11 @@ from approvals import tasks
 from approvals.aap import attempts, requests, sending, updates, webhooks
 from approvals.aap.instances import AapCaller
 from approvals.models import AapInstance, AapInstanceUpdate, AapRequest
-from dashboard import clock, outbox
-from dashboard.access import caller_by_token
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Token
-from dashboard.tokens import find_token, make_token, revoke
+from dashboard.people.access import caller_by_token
+from dashboard.people.tokens import find_token, make_token, revoke
+from dashboard.workers import outbox
 from tests.approvals.aap.test_sending import answer, error, is_due
 from tests.support.aap_receiver import AapReceiver
 from workspaces import secrets

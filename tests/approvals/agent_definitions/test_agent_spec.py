@@ -10,7 +10,7 @@ import pytest
 from approvals import agent_definitions
 from approvals.agent_definitions import secret_values
 from approvals.models import AgentDefinition
-from dashboard.access import caller_of
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from tests.support import CHECKOUT
 

@@ -8,8 +8,8 @@ import pytest
 from approvals import agent_definitions, agent_runs
 from approvals.agent_definitions import content
 from approvals.models import AgentDefinition
-from dashboard.access import caller_of
 from dashboard.models import Event
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from tests.approvals.agent_runs.steps import WISH, follow
 from workspaces.models import Command, Operation, Phase

@@ -8,7 +8,7 @@ import pytest
 
 from approvals import agent_definitions
 from approvals.agent_definitions import secret_values
-from dashboard.access import caller_of
+from dashboard.people.access import caller_of
 from tests.support import CHECKOUT
 
 from .test_definitions import REVIEWER, take

@@ -7,8 +7,8 @@ import pytest
 
 from approvals.agent_definitions import content
 from approvals.models import AgentDefinition
-from dashboard.api_base import LARGE_BODIES
-from dashboard.ops import body_limits
+from dashboard.processes import body_limits
+from dashboard.web.api_base import LARGE_BODIES
 
 TOOL = {"name": "look", "json_schema": {"name": "look", "parameters": {"type": "object"}}, "source_code": "x = 1"}
 ONE = {

@@ -8,7 +8,7 @@ import pytest
 
 from approvals import agent_runs
 from approvals.proof.model import Model
-from dashboard.access import caller_of
+from dashboard.people.access import caller_of
 from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
 from tests.support.product import Product

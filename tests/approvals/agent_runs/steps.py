@@ -4,7 +4,7 @@ import json
 
 from approvals.models import AgentRun, AgentTurn
 from approvals.tasks import follow_agents
-from dashboard import clock
+from dashboard.database import clock
 from tests.workspaces.test_schedules import ended as command_ended
 from tests.workspaces.test_schedules import keep_output
 

@@ -8,10 +8,10 @@ from approvals.answer import Answer
 from approvals.calls import Call
 from approvals.models import Action, AgentSession
 from approvals.talk import interrupts
-from dashboard import clock
-from dashboard.access import caller_by_token, caller_of
+from dashboard.database import clock
+from dashboard.people.access import caller_by_token, caller_of
+from dashboard.people.tokens import find_token, make_token
 from dashboard.problems import Problem
-from dashboard.tokens import find_token, make_token
 from workspaces.models import Command
 from workspaces.services import commands
 

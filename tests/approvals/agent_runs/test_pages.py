@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from approvals import agent_runs
 from approvals.models import AgentRun
-from dashboard.access import caller_of
+from dashboard.people.access import caller_of
 from tests.pages.conftest import tight
 
 from .steps import ANSWER, WISH, ended, follow

@@ -14,11 +14,11 @@ from approvals.connect import opencode_settings
 from approvals.model_relay import accounts
 from approvals.models import Action, AgentMessage, AgentRun, Channel, Delivery
 from approvals.tasks import run_schedules
-from dashboard import clock
-from dashboard.access import caller_by_token, caller_of
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Role, Team
+from dashboard.people.access import caller_by_token, caller_of
+from dashboard.people.tokens import find_token, make_token
 from dashboard.problems import Problem
-from dashboard.tokens import find_token, make_token
 from workspaces import lifecycle, operations
 from workspaces.models import (
     Cap,

@@ -17,7 +17,7 @@ MODES = ["default", "bypassPermissions"]
 NEW_POLICY = """
 from approvals import policies
 from approvals.policy import default_policy
-from dashboard.access import caller_of
+from dashboard.people.access import caller_of
 from dashboard.models import Team
 from django.contrib.auth import get_user_model
 lead = caller_of(get_user_model().objects.get(username="lena"))

@@ -11,7 +11,7 @@ from approvals.conversations import rows
 from approvals.conversations.rows import INLINE
 from approvals.models import Action, AgentSession, Message
 from dashboard.models import Token
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 
 from .conftest import CALL, before, told
 

@@ -16,14 +16,15 @@ from approvals.model_relay.providers import PROVIDERS
 from approvals.models import Action, AgentSession, Interrupt
 from approvals.talk import interrupts
 from client.handrail_client.mcp.tools import TOOLS
-from dashboard import clock, urls
+from dashboard import urls
+from dashboard.database import clock
 from dashboard.door import walk
 from dashboard.door.mcp_tools import MCP_TOOLS
 from dashboard.door.table import VERBS
 from dashboard.door.verb import DOOR, GATE, RELAY, Verb
 from dashboard.door.words import in_place
 from dashboard.models import Event
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from tests.approvals.conftest import before
 from tests.support import CHECKOUT
 from workspaces.egress.internal_api import SERVED_PATHS

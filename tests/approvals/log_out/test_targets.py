@@ -11,10 +11,11 @@ from approvals import tasks
 from approvals.log_out import alerts, sending, targets
 from approvals.models import Channel, Delivery, LogTarget
 from approvals.notify.sending import _words
-from dashboard import clock, outbox
+from dashboard.database import clock
 from dashboard.keys import keyring
 from dashboard.models import Actor, Event, Team
-from dashboard.ops.queue import Queue
+from dashboard.processes.queue import Queue
+from dashboard.workers import outbox
 from tests.support.aap_receiver import Dripping
 from tests.support.receivers import Syslog, Webhook
 from workspaces import secrets

@@ -12,12 +12,12 @@ from tests.support.waiting import until
 KEY = "key-of-the-team-0123456789"
 RUN = """
 import json
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from approvals.agent_runs import turns
 from approvals.model_relay import accounts
 from approvals.models import AgentRun
-from dashboard.tokens import sha256
+from dashboard.people.tokens import sha256
 from workspaces import secrets
 from workspaces.models import Runner, Workspace
 from workspaces.services import run_tokens
@@ -51,7 +51,7 @@ print(json.dumps({{"met": run.budget_met, "in": run.tokens_in, "out": run.tokens
 """
 END = "from approvals.models import AgentRun; AgentRun.objects.filter(pk={id!r}).update(state='done')"
 STOP = (
-    "from dashboard import clock; from approvals.models import AgentTurn;"
+    "from dashboard.database import clock; from approvals.models import AgentTurn;"
     "AgentTurn.objects.filter(run={id!r}).update(asked_to_end_at=clock.now())"
 )
 USAGE = {"input_tokens": 7, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 50, "output_tokens": 1}

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from approvals.models import Action, Decision, Delivery, PushToken, Status
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Membership, Role
 from tests.approvals.conftest import FORCE, PUSH
 

@@ -9,7 +9,7 @@ import pytest
 
 from approvals.models import Action, Channel, Delivery, Notice, NotificationSettings, PushToken
 from approvals.notify import notices
-from dashboard import clock
+from dashboard.database import clock
 from tests.approvals.conftest import FORCE, PUSH
 from workspaces import secrets
 

@@ -6,7 +6,7 @@ import pytest
 
 from approvals.models import Delivery, NotificationSettings
 from approvals.notify import going
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from tests.approvals.notify.test_channels import channel, ntfy  # noqa: F401 - fixtures
 from tests.pages.conftest import make_workspace

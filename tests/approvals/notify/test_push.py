@@ -10,9 +10,9 @@ from django.utils import timezone
 from approvals.models import Action, Delivery, Notice, PushSubscription
 from approvals.notify import vapid
 from approvals.notify.reach import is_acceptable_endpoint
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Membership, Role
-from dashboard.visible_text import hidden_characters
+from dashboard.text.visible_text import hidden_characters
 from tests.approvals.conftest import FORCE, LIST, PUSH
 from tests.dashboard.frontend.test_visible import PAYLOADS
 from tests.support.push_service import verify_vapid

@@ -8,7 +8,7 @@ import pytest
 
 from approvals.models import Action, NotificationSettings, PushSubscription
 from approvals.notify.routing import is_quiet
-from dashboard import clock
+from dashboard.database import clock
 from tests.approvals.conftest import FORCE, PUSH
 from workspaces.models import Environment, State, Workspace
 

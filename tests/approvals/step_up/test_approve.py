@@ -15,9 +15,9 @@ from approvals.models import Action, Decision, Delivery, DeliveryKind, Notice, P
 from approvals.notify import tokens
 from approvals.solo import SoloRequest
 from approvals.step_up import assertions, challenges
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
 from dashboard.models import Event, Membership, Team
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from handrail_verify.passkeys import in_event
 from tests.approvals.conftest import FORCE, PUSH

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from dashboard.visible_text import fold, hidden_characters, hidden_note, visible
+from dashboard.text.visible_text import fold, hidden_characters, hidden_note, visible
 
 PAYLOADS = [
     # bidi

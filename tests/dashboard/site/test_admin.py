@@ -10,7 +10,7 @@ from django.contrib.staticfiles import finders
 
 from dashboard.admin import Logged
 from dashboard.models import Agent, Event, Membership, Role, Team, Token
-from dashboard.tokens import find_token, make_token
+from dashboard.people.tokens import find_token, make_token
 
 
 @pytest.fixture

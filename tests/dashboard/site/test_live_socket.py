@@ -14,9 +14,9 @@ from django.test import Client, TransactionTestCase
 
 from approvals import gate
 from approvals.calls import Call
-from dashboard.access import Caller
 from dashboard.asgi import application
 from dashboard.models import Agent, Event, Membership, Team
+from dashboard.people.access import Caller
 from dashboard.site import consumers
 
 PATIENCE = 10  # seconds; channels' own is one, which a busy machine needs at times

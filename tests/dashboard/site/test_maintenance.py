@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import IntegrityError, InterfaceError, OperationalError, connection
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Banner, Event
 
 pytestmark = pytest.mark.django_db

@@ -16,8 +16,8 @@ from dashboard.keys.keyring import Unreadable
 from dashboard.models import Event, Team
 from dashboard.ops import bootstrap, doctor
 from dashboard.people import passkeys
+from dashboard.people.tokens import make_sign_in_link
 from dashboard.site import second_factor
-from dashboard.tokens import make_sign_in_link
 from tests.support.passkey import SoftPasskey
 
 PASSWORD = "correct horse battery staple"

@@ -15,8 +15,8 @@ from django.test import Client
 
 from dashboard.models import Event, Team
 from dashboard.people import second_factor_rule
-from dashboard.socket_auth import _by_session
-from dashboard.tokens import make_sign_in_link
+from dashboard.people.tokens import make_sign_in_link
+from dashboard.web.socket_auth import _by_session
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse battery staple"

@@ -9,11 +9,11 @@ from django.core.cache import cache
 from django.http import HttpRequest
 from django.test import Client
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Membership
 from dashboard.people import sessions
-from dashboard.socket_auth import _by_session
-from dashboard.tokens import make_sign_in_link
+from dashboard.people.tokens import make_sign_in_link
+from dashboard.web.socket_auth import _by_session
 
 pytestmark = pytest.mark.django_db
 FIREFOX = "Mozilla/5.0 (Android 14; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0"

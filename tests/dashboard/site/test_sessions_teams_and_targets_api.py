@@ -9,7 +9,7 @@ from django.test import Client
 
 from approvals.models import LogTarget
 from dashboard.models import Event, Membership, Team, Token
-from dashboard.tokens import make_sign_in_link
+from dashboard.people.tokens import make_sign_in_link
 
 pytestmark = pytest.mark.django_db
 V1 = "/api/v1"

@@ -5,7 +5,7 @@ from django.contrib.auth import get_user_model
 
 from approvals.models import Action, Status
 from dashboard.models import Event, Membership, Role, Team
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 
 pytestmark = pytest.mark.django_db
 ASK = {"tool": "Bash", "arguments": {"command": "git push origin main"}, "mode": "gate"}

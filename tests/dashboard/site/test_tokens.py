@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from django.core.management import call_command
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Token
 from dashboard.people import token_list
-from dashboard.tokens import find_token, make_token
+from dashboard.people.tokens import find_token, make_token
 
 pytestmark = pytest.mark.django_db
 

@@ -6,10 +6,10 @@ from django.core.management import call_command
 from django.test import Client
 
 from dashboard.models import Event, GroupRole, IdentityProvider, Membership
-from dashboard.oidc_settings import Rule, read_rules, refused_issuer
+from dashboard.net.oidc_settings import Rule, read_rules, refused_issuer
 from dashboard.ops import doctor
 from dashboard.people import sso
-from dashboard.tokens import make_sign_in_link
+from dashboard.people.tokens import make_sign_in_link
 from tests.support import identity_provider
 
 from .conftest import at_provider

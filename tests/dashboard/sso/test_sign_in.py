@@ -10,7 +10,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 
 from dashboard.models import Event, GroupRole, Membership, Role, SecondFactorFor, Token
-from dashboard.tokens import make_token
+from dashboard.people.tokens import make_token
 from tests.support import identity_provider
 
 from .conftest import at_provider

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from approvals.models import Action
-from dashboard import clock
+from dashboard.database import clock
 
 from ..conftest import tight
 

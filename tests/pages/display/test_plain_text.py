@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from approvals import gate
 from approvals.models import Action
-from dashboard import clock
+from dashboard.database import clock
 from tests.pages.conftest import LIST, PUSH
 from tests.pages.test_every_url import ROUTES, site  # noqa: F401 (a fixture)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from approvals.models import ActionMessage, AgentMessage, SessionPrompt
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from tests.pages.conftest import ask, decide, keep_tree, make_command, make_workspace, workspace  # noqa: F401 - fixtures
 from workspaces import paths

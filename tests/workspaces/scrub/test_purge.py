@@ -17,10 +17,10 @@ from approvals.models import (
     Revision,
     SessionPrompt,
 )
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.keys import log_key
 from dashboard.models import Event
+from dashboard.people.access import Caller
 from handrail_verify import signed
 from handrail_verify.log import verify as verify_log
 from handrail_verify.signed import BadManifest

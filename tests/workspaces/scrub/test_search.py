@@ -8,7 +8,7 @@ import zlib
 import pytest
 from django.apps import apps
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Agent, Event, Team
 from dashboard.problems import Problem
 from tests.support.connections import elsewhere

@@ -99,7 +99,7 @@ def test_an_expired_secret_is_not_handed_out_and_a_set_up_that_needs_it_says_so(
     lead.environment(name.lower(), setup="true", setup_secrets=name, agent_secrets=name)
     key = desk.create(environment=name.lower())["key"]
     assert name in seen(desk, key)
-    end = "import sys, datetime; from dashboard import clock; from dashboard.models import Actor;"
+    end = "import sys, datetime; from dashboard.database import clock; from dashboard.models import Actor;"
     end += "from workspaces import secrets; from workspaces.models import Secret;"
     end += "[secrets.change_expiry(s, clock.now() + datetime.timedelta(seconds=1.5), by=Actor.system('t')) for s in "
     end += f"Secret.objects.filter(name='{name}')]"

@@ -7,7 +7,7 @@ import uuid
 import pytest
 from playwright.sync_api import expect
 
-from dashboard import clock
+from dashboard.database import clock
 from tests.support.desk import Desk
 from tests.workspaces.drivers.runs import begin, ground  # noqa: F401 - fixtures
 from tests.workspaces.terminals.screens import DESKTOP, listen

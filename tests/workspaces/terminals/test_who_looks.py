@@ -10,8 +10,8 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth import get_user_model
 
-from dashboard import clock
 from dashboard.asgi import application
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Role
 from workspaces.models import Workspace
 from workspaces.pages import terminal_socket

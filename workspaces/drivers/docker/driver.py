@@ -23,8 +23,8 @@ from docker import APIClient
 from docker.errors import APIError, NotFound
 
 from dashboard.files.locks import is_locked
+from workspaces.envelope import landlock
 
-from ...envelope import landlock
 from .. import cgroups
 from ..base import (
     Address,

@@ -15,11 +15,11 @@ try:
     from .envelope.mask_watch import opened
     from .envelope.refusals import MAX_KEPT, Refusals
 except ImportError:
-    from ...envelope import ring
-    from ...envelope.created import created
-    from ...envelope.envelope import Envelope
-    from ...envelope.mask_watch import opened
-    from ...envelope.refusals import MAX_KEPT, Refusals
+    from workspaces.envelope import ring
+    from workspaces.envelope.created import created
+    from workspaces.envelope.envelope import Envelope
+    from workspaces.envelope.mask_watch import opened
+    from workspaces.envelope.refusals import MAX_KEPT, Refusals
 
 
 class HeldPrograms:

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from dashboard.files.atomic_write import replace_file
+from workspaces.default_limits import GUEST_DISK
+from workspaces.store.errors import StoreError
 
-from ...default_limits import GUEST_DISK
-from ...store.errors import StoreError
 from .. import setup_root
 from ..base import Address, DriverError, Probe, RunRecord, RunSpec
 from ..capabilities import TABLE

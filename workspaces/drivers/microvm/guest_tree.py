@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from workspaces.store.errors import StoreError
 from workspaces.store.guest.client import RemoteLive, RemoteTree
 from workspaces.store.guest.files import RemoteFiles, held
 from workspaces.store.guest.protocol import Closed, Wire
 
-from ...store.errors import StoreError
 from ..base import DriverError
 from ..init_client import InitClient, InitRefused, short_address
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from dashboard.files.atomic_write import replace_file
+from workspaces.default_limits import GUEST_CPUS
 
-from ...default_limits import GUEST_CPUS
 from ..base import DriverError
 from ..processes import boot_id
 from .image import Image

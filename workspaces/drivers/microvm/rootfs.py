@@ -6,7 +6,8 @@ import stat
 from collections.abc import Mapping, Set
 from pathlib import Path
 
-from ...store.errors import StoreError
+from workspaces.store.errors import StoreError
+
 from ..base import DriverError, ImageMissing, InspectFile, Layer, RunRecord, RunSpec
 from .image import Image, find_image
 from .layers import Layers

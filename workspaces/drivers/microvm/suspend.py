@@ -5,7 +5,8 @@ import contextlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ...default_limits import GUEST_MEMORY
+from workspaces.default_limits import GUEST_MEMORY
+
 from ..base import Checkpoint, DriverError, Limits, RunRecord, RunSpec
 from ..init_client import InitClient, InitGone, InitRefused
 from ..local import LocalDriver, _wait_free

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem
 from workspaces import secret_origins, secrets

@@ -8,8 +8,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from dashboard.pages import signed_in
 from dashboard.problems import Problem
+from dashboard.web.pages import signed_in
 from workspaces import beside, history
 from workspaces.beside import ALIKE, DIFFERENT, LEFT, RIGHT
 from workspaces.comparisons import Lines, Point, find_point, lines_of

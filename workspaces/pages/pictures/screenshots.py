@@ -6,8 +6,8 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import READ_OR_WRITE, ask_first, carry_out, must, signed_in
 from dashboard.problems import Problem, conflict, invalid
+from dashboard.web.pages import READ_OR_WRITE, ask_first, carry_out, must, signed_in
 from workspaces import history
 from workspaces.comparisons import Point
 from workspaces.models import Snapshot

@@ -3,8 +3,8 @@
 import json5
 import yaml
 
-from dashboard import shallow_yaml
 from dashboard.problems import Problem
+from dashboard.text import shallow_yaml
 from workspaces.provisioning import devcontainer
 from workspaces.provisioning.repository_files.suggestion import Suggestion
 

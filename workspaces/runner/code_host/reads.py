@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from dashboard.threads import query_in_thread
+from dashboard.database.threads import query_in_thread
 from workspaces import secrets
 from workspaces.drivers.folder import home_of, user_env
 from workspaces.runner.code_host import copies

@@ -4,7 +4,7 @@ import hashlib
 
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event, Team
 from dashboard.problems import Problem
 from workspaces import paths

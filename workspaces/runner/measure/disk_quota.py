@@ -15,9 +15,10 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError
 
-from dashboard import clock, lanes
+from dashboard.database import clock
 from dashboard.models import Actor
-from dashboard.visible_text import plain_size
+from dashboard.text.visible_text import plain_size
+from dashboard.workers import lanes
 from workspaces import lifecycle, paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import Operation, Run, Workspace

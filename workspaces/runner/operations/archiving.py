@@ -7,8 +7,8 @@ The state changes between the two halves: nothing is removed before the snapshot
 import os
 from pathlib import Path
 
-from dashboard.failpoints import failpoint
 from dashboard.models import Team
+from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle, paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, ReasonCode, State, Workspace

@@ -8,9 +8,9 @@ from functools import partial
 
 from django.conf import settings
 
-from dashboard.failpoints import failpoint
 from dashboard.models import Event, Team
-from dashboard.visible_text import plain_size
+from dashboard.text.visible_text import plain_size
+from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle, paths
 from workspaces.models import Checkpoint, EndCode, ReasonCode, Run, State, Workspace
 from workspaces.provisioning import capacity

@@ -1,6 +1,6 @@
 """The proof: compare the live tree of a workspace with its newest snapshot."""
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.runner import snapshots
 
 BY_STAT = "size and times, and content where these differ"

@@ -8,11 +8,11 @@ from functools import partial
 from django.conf import settings
 from django.db import transaction
 
-from dashboard import clock
-from dashboard.failpoints import failpoint
+from dashboard.database import clock
 from dashboard.keys.keyring import Unreadable
 from dashboard.models import Team
 from dashboard.problems import Problem
+from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle, paths, secrets
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace

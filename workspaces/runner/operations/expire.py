@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces import lifecycle, paths
 from workspaces.models import Command, State, Terminal, Workspace
 from workspaces.runner.job import Kind

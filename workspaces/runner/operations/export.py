@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
+from dashboard.workers.failpoints import failpoint
 from workspaces import history, lifecycle, paths, team_credentials
 from workspaces.models import ReasonCode, State
 from workspaces.provisioning.git import addresses, pushing, said

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Event
 from workspaces import paths
 from workspaces.comparisons import Comparison, Point

@@ -5,7 +5,7 @@ from functools import partial
 
 from django.utils.dateparse import parse_datetime
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces import activity, lifecycle
 from workspaces.models import Command, ReasonCode, Run, State, Terminal, Workspace
 from workspaces.runner import programs

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from dashboard import clock
-from dashboard.failpoints import failpoint
+from dashboard.database import clock
 from dashboard.problems import Problem
+from dashboard.workers.failpoints import failpoint
 from workspaces import code_hosts, lifecycle, team_credentials
 from workspaces.code_hosts import PullRequest as Wanted
 from workspaces.models import PullRequest, ReasonCode, State

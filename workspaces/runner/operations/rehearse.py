@@ -10,8 +10,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from dashboard import clock
-from dashboard.failpoints import failpoint
+from dashboard.database import clock
+from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle, paths
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import with_repository

@@ -1,7 +1,7 @@
 """Resume a workspace after comparing its files with the newest snapshot; also that comparison (the proof) alone."""
 
-from dashboard import clock
-from dashboard.failpoints import failpoint
+from dashboard.database import clock
+from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
 from workspaces.manifests import body
 from workspaces.manifests.cause import cause_of

@@ -11,8 +11,8 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from dashboard.failpoints import failpoint
 from dashboard.models import Team
+from dashboard.workers.failpoints import failpoint
 from workspaces import history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.drivers.base import DriverError

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from dashboard.failpoints import failpoint
+from dashboard.workers.failpoints import failpoint
 from workspaces import history, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.guarded import needs_a_person

@@ -3,10 +3,10 @@
 import logging
 from datetime import datetime
 
-from dashboard import clock
-from dashboard.failpoints import failpoint
+from dashboard.database import clock
 from dashboard.keys.keyring import Unreadable
 from dashboard.models import Team
+from dashboard.workers.failpoints import failpoint
 from workspaces import endings, extensions, lifecycle, paths
 from workspaces.drivers.base import BackendLost, DriverError
 from workspaces.manifests import body

@@ -4,9 +4,9 @@ import base64
 from contextlib import suppress
 from functools import partial
 
-from dashboard.failpoints import failpoint
 from dashboard.models import Team
 from dashboard.problems import Problem
+from dashboard.workers.failpoints import failpoint
 from workspaces import history, lifecycle, operations
 from workspaces.comparisons import Restored
 from workspaces.drivers.base import DriverError, Process

@@ -3,7 +3,7 @@
 import logging
 from datetime import timedelta
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
 from workspaces import lifecycle, operations
 from workspaces.drivers.base import BackendLost, DriverError

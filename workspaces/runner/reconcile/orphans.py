@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from uuid import UUID
 
+from dashboard.database.one_statement import exist
 from dashboard.models import Actor
-from dashboard.one_statement import exist
 from workspaces import lifecycle, paths
 from workspaces.drivers import cgroups
 from workspaces.drivers.base import DriverError, RunRecord

@@ -1,6 +1,6 @@
 """Note of other hosts' workspaces that nobody answers for them: the runner of a host that is away cannot."""
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from workspaces import lifecycle, place
 from workspaces.models import Run, Runner, State, StateCode, Workspace

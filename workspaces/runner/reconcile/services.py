@@ -6,7 +6,7 @@ doubles from one second to a minute. One that exits with 0 is not restarted unti
 
 from datetime import timedelta
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from workspaces import operations
 from workspaces.models import Command, Operation, Run, State, StateCode

@@ -2,9 +2,9 @@
 
 from django.db.models import Count, F, OuterRef, Subquery
 
-from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict
 from workspaces import lifecycle, operations
 from workspaces.drivers import capabilities

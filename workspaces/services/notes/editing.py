@@ -1,7 +1,7 @@
 """Edit a workspace's notes: in its files while it is up, else as a version that the next resume writes."""
 
-from dashboard.access import Caller
 from dashboard.models import Team
+from dashboard.people.access import Caller
 from dashboard.problems import Problem, conflict
 from workspaces import history, lifecycle
 from workspaces.activity import touch

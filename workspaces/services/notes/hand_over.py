@@ -3,9 +3,9 @@
 from django.conf import settings
 from django.urls import reverse
 
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Team
+from dashboard.people.access import Caller
 from dashboard.problems import Problem, invalid, not_found, unavailable
 from workspaces import extensions, lifecycle, operations
 from workspaces.models import HandOver, Snapshot, State, Workspace

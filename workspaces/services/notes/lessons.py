@@ -10,9 +10,9 @@ from difflib import unified_diff
 
 from django.db.models import Max
 
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_found
 from workspaces import code_hosts
 from workspaces.diff import FileDiff

@@ -7,7 +7,7 @@ The notes are an ordinary file of the workspace. A person's edit of a workspace 
 from datetime import timedelta
 from difflib import unified_diff
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import not_found
 from workspaces import lifecycle

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import F, TextChoices
 
-from dashboard import clock
+from dashboard.database import clock
 from workspaces.models import State, Workspace
 from workspaces.services.retention.holds import Held
 from workspaces.services.retention.layers import layer_named

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 
 from dashboard.models import Actor
-from dashboard.strict_json import canonical
+from dashboard.text.strict_json import canonical
 from workspaces.services.retention import rules as saved_rules
 from workspaces.services.retention.layers import COUNTS, Terms
 from workspaces.services.retention.preview import Preview, preview

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces.models import Hold, Snapshot

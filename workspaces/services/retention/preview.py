@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from django.conf import settings
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.problems import invalid
-from dashboard.visible_text import plain_size
+from dashboard.text.visible_text import plain_size
 from workspaces import usage
 from workspaces.services.retention import warnings
 from workspaces.services.retention.layers import TRASH, Item, Layer, layers

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from django.db import transaction
 
-from dashboard import clock
-from dashboard.failpoints import failpoint
+from dashboard.database import clock
 from dashboard.models import Event, Team
+from dashboard.workers.failpoints import failpoint
 from workspaces.services.retention import warnings
 from workspaces.services.retention.actor import SWEEPER
 from workspaces.services.retention.holds import lock

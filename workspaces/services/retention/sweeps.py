@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict
 from workspaces import operations

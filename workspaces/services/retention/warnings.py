@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import F, Q
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from workspaces import lifecycle
 from workspaces.models import Workspace

@@ -2,9 +2,9 @@
 
 from django.db import IntegrityError
 
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.models import Event, Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_found
 from workspaces import absent, extensions
 from workspaces.models import CatchUp, Environment, JobKind, Schedule, Workspace

@@ -2,8 +2,8 @@
 
 from django.db import transaction
 
-from dashboard.access import Caller, caller_of
 from dashboard.models import Actor
+from dashboard.people.access import Caller, caller_of
 from dashboard.problems import Problem, conflict, not_allowed
 from workspaces import extensions, lifecycle, operations
 from workspaces.models import JobKind, ScheduledRun, ScheduledState, State, Workspace

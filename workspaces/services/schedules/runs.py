@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from dashboard import clock
-from dashboard.access import Caller
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid
 from workspaces import extensions, operations, recordings
 from workspaces.checks import has_unknown_end

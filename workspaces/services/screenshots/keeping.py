@@ -2,7 +2,7 @@
 
 from django.db.models import Sum
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_found
 from workspaces import lifecycle

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from dashboard.access import Caller
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, unavailable
 from workspaces.models import Screenshot, Snapshot
 from workspaces.services import previews

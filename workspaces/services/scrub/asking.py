@@ -6,7 +6,7 @@ import uuid
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces import operations, runner_client

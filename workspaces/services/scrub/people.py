@@ -14,13 +14,13 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Cast
 from django.utils.crypto import salted_hmac
 
-from dashboard import clock
-from dashboard.access import Caller
-from dashboard.batches import in_batches
+from dashboard.database import clock
+from dashboard.database.batches import in_batches
+from dashboard.database.row_locks import locked
 from dashboard.models import Actor, Event, Team, Token
 from dashboard.people import members, provisioning, sessions
+from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed
-from dashboard.row_locks import locked
 from workspaces import extensions
 from workspaces.models import PurgeReceipt
 from workspaces.services.scrub import receipts, rows, rules

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from django.urls import reverse
 
-from dashboard.batches import in_batches
+from dashboard.database.batches import in_batches
 from dashboard.files.atomic_write import replace_file
 from workspaces import paths
 from workspaces.models import Command, Terminal

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 
 from django.db import transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.keys import log_key
 from dashboard.models import Actor, Event
 from handrail_verify import canonical, signed

@@ -13,9 +13,9 @@ from django.apps import apps
 from django.db import DataError, IntegrityError, models, transaction
 from django.db.models import Q
 
-from dashboard.batches import in_batches
+from dashboard.database.batches import in_batches
+from dashboard.database.row_locks import locked
 from dashboard.models import Team
-from dashboard.row_locks import locked
 from workspaces import secrets
 from workspaces.models import Workspace
 from workspaces.services.scrub import rules

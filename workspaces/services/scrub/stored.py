@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from dashboard import clock
-from dashboard.batches import in_batches
+from dashboard.database import clock
+from dashboard.database.batches import in_batches
 from workspaces import stores
 from workspaces.models import Artifact, HomeLayer, Operation, Rehearsal, Snapshot, State, Workspace
 from workspaces.services import source_trees

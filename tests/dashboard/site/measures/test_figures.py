@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.database import clock
+from dashboard.people.access import caller_of
 from dashboard.site.measures import figures
 from dashboard.site.measures.period import Period
 from workspaces.models import Prices

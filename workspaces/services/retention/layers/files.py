@@ -8,7 +8,7 @@ from pathlib import Path
 from django.db.models import Q, QuerySet
 
 from dashboard.models import Team
-from dashboard.visible_text import plain_size
+from dashboard.text.visible_text import plain_size
 from workspaces.models import Workspace
 from workspaces.provisioning import uploads
 from workspaces.services import archives

@@ -5,8 +5,8 @@ from contextlib import suppress
 from django.db.models import Q
 from django.db.models.functions import Coalesce
 
-from dashboard import tokens
 from dashboard.models import Token
+from dashboard.people import tokens
 from dashboard.problems import Problem
 from workspaces.services.retention.actor import SWEEPER
 from workspaces.services.retention.layers.base import Item, Layer, Terms

@@ -24,9 +24,9 @@ from django.db import connections
 from dashboard.files.locks import take_lock
 from dashboard.ops import bootstrap
 from dashboard.ops.bootstrap import StartRefused
-from dashboard.ops.forked import Child
-from dashboard.ops.listening import listen
-from dashboard.ops.parts import Part, heartbeat_of, parts_of_this_host, preload
+from dashboard.processes.forked import Child
+from dashboard.processes.listening import listen
+from dashboard.processes.parts import Part, heartbeat_of, parts_of_this_host, preload
 from dashboard.workers import warden
 
 MIN_RESTART_DELAY, MAX_RESTART_DELAY = 0.5, 30.0  # seconds; doubled with each restart in a row

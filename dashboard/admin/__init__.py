@@ -19,10 +19,9 @@ from django.db import models
 from django.shortcuts import redirect
 from django_q.models import Failure, OrmQ, Schedule, Success
 
-from dashboard import tokens
-from dashboard.access import caller_of
 from dashboard.models import Actor, Agent, BackupPlan, Banner, Event, Membership, Role, SignInLink, Team, Token
-from dashboard.people import members, second_factor_rule, sessions
+from dashboard.people import members, second_factor_rule, sessions, tokens
+from dashboard.people.access import caller_of
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import Problem
 

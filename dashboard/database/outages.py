@@ -10,8 +10,8 @@ from django.http import HttpResponse
 from django.template import loader
 from django.views import defaults
 
-from dashboard.database_errors import is_away, may_pass
-from dashboard.desk_name import FOR_PROGRAMS
+from dashboard.database.errors import is_away, may_pass
+from dashboard.net.desk_name import FOR_PROGRAMS
 from dashboard.problems import Problem, problem_response, unavailable
 
 logger = logging.getLogger("handrail.database")

@@ -31,11 +31,12 @@ from django_q.worker import worker
 
 from approvals.models import AapRequest, LogTarget
 from approvals.notify.watch import Watch
-from dashboard import clock, lanes
-from dashboard.lanes import LANES, Lane
-from dashboard.one_statement import exist
-from dashboard.ops.forked import Child
-from dashboard.wakes import empty, listening_by_signal
+from dashboard.database import clock
+from dashboard.database.one_statement import exist
+from dashboard.processes.forked import Child
+from dashboard.workers import lanes
+from dashboard.workers.lanes import LANES, Lane
+from dashboard.workers.wakes import empty, listening_by_signal
 from workspaces.services import schedules
 
 logger = logging.getLogger("handrail.queue")

@@ -12,14 +12,14 @@ from importlib import import_module
 from django.conf import settings
 from django.core.management import execute_from_command_line
 
-from dashboard.addresses import to_call
-from dashboard.ops.forked import Child
+from dashboard.net.addresses import to_call
+from dashboard.processes.forked import Child
 
 # What web, runner and queue import, except the web server: importing daphne creates an event loop, which a forked child
 # must not share.
 PRELOADED = (
     "dashboard.asgi",
-    "dashboard.ops.queue",
+    "dashboard.processes.queue",
     "dashboard.management.commands.queue",
     "dashboard.management.commands.runner",
     "workspaces.tasks",
@@ -99,7 +99,7 @@ def preload():
 
 
 def _serve(sockets: tuple[int, ...]):
-    from dashboard.ops.web import serve  # only in the web process: see PRELOADED
+    from dashboard.processes.web import serve  # only in the web process: see PRELOADED
 
     serve(*sockets)
 

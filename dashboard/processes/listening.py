@@ -4,7 +4,7 @@ import socket
 
 from django.conf import settings
 
-from dashboard.addresses import in_url
+from dashboard.net.addresses import in_url
 from dashboard.ops.bootstrap import StartRefused
 
 

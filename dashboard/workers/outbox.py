@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from django.db import models, transaction
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.workers.deadlines import Late, within
 
 logger = logging.getLogger("handrail.outbox")

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from dashboard.addresses import is_loopback
+from dashboard.net.addresses import is_loopback
 
 ROLES = ("viewer", "reviewer", "lead", "admin")  # as dashboard.models.Role
 RULE = re.compile(r"(?P<group>.+)=(?P<team>[-\w]+):(?P<role>[a-z]+)")

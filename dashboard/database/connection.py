@@ -23,7 +23,7 @@ SQLITE = {
 def database(url: str, home: Path) -> dict:
     """Return Django's settings of the database at `url`; of SQLite in HANDRAIL_HOME where it is empty."""
     found = dj_database_url.parse(url or f"sqlite:///{home / 'handrail.sqlite3'}")
-    # The threads that serve requests are few and stay (dashboard/threads.py), and so do their connections.
+    # The threads that serve requests are few and stay (dashboard/database/threads.py), and so do their connections.
     found |= {"CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
     if found["ENGINE"] == "django.db.backends.sqlite3":
         # A file, not memory: web, runner and queue are separate processes, in tests too.

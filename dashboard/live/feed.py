@@ -12,10 +12,10 @@ from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 
+from dashboard.database.outages import patiently
+from dashboard.database.threads import query_in_thread
 from dashboard.models import Event, Team
-from dashboard.outages import patiently
-from dashboard.threads import query_in_thread
-from dashboard.wakes import listen_as_feed
+from dashboard.workers.wakes import listen_as_feed
 
 POLL_INTERVAL = 0.25  # seconds between two reads of the counters without a wake-up
 

@@ -21,11 +21,11 @@ from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from dashboard.background_requests import takes_parts
-from dashboard.desk_name import FOR_PROGRAMS
 from dashboard.door import entering
 from dashboard.logs import about
+from dashboard.net.desk_name import FOR_PROGRAMS
 from dashboard.problems import of_text
+from dashboard.web.background_requests import takes_parts
 
 
 @sync_and_async_middleware

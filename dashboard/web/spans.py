@@ -8,7 +8,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.timezone import is_naive, make_aware
 from django.utils.translation import gettext, gettext_lazy
 
-from dashboard.pages import asked, without
+from dashboard.web.pages import asked, without
 
 TODAY, YESTERDAY, FRIDAY, WEEK, VISIT = "today", "yesterday", "friday", "week", "visit"
 LABELS = {

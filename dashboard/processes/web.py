@@ -1,4 +1,4 @@
-"""The web process: `python -m dashboard.ops.web FD…` serves the site on listening sockets opened by the supervisor.
+"""The web process: `python -m dashboard.processes.web FD…` serves the site on listening sockets opened by the supervisor.
 
 daphne reads a whole body before any application code sees the request, and then loads it into memory. Here a body is
 read no further than `body_limits.py` allows, and the application reads it from disk in pieces.
@@ -20,10 +20,10 @@ from dashboard.asgi import application  # sets Django up
 
 from django.conf import settings  # isort:skip
 
-from dashboard import outages  # isort:skip
-from dashboard.database_errors import is_away  # isort:skip
-from dashboard.loop_watch import LoopWatch  # isort:skip
-from dashboard.ops import body_limits  # isort:skip
+from dashboard.database import outages  # isort:skip
+from dashboard.database.errors import is_away  # isort:skip
+from dashboard.workers.loop_watch import LoopWatch  # isort:skip
+from dashboard.processes import body_limits  # isort:skip
 
 logger = logging.getLogger("handrail.web")
 CHUNK_BYTES = 64 * 1024

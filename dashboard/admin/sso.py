@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 
 from dashboard.admin import OfInstallation, Shown
 from dashboard.models import Actor, GroupRole, IdentityProvider
-from dashboard.oidc_settings import refused_issuer
+from dashboard.net.oidc_settings import refused_issuer
 from dashboard.people import sso
 
 # Nothing is stored in the first two: the provider is our row, and tokens of the provider are not kept.

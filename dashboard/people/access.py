@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Agent, Event, Membership, Role, SecondFactorFor, Token
 
 # From the least to the most privileged: each role may do what those before it may.

@@ -16,11 +16,11 @@ from django.http.cookie import parse_cookie
 from approvals.agents import dialects
 from approvals.model_relay import accounts
 from approvals.model_relay import application as relay
-from dashboard import outages
-from dashboard.api_base import LARGE_BODIES
-from dashboard.desk_name import session_key
-from dashboard.threads import query_in_thread
-from dashboard.tokens import find_token
+from dashboard.database import outages
+from dashboard.database.threads import query_in_thread
+from dashboard.net.desk_name import session_key
+from dashboard.people.tokens import find_token
+from dashboard.web.api_base import LARGE_BODIES
 from workspaces.previews.headers import COOKIE
 from workspaces.services import previews
 

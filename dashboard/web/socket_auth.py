@@ -15,13 +15,13 @@ from django.contrib.auth import get_user
 from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest
 
-from dashboard.access import Caller
-from dashboard.database_errors import is_away
-from dashboard.desk_name import session_key
+from dashboard.database.errors import is_away
 from dashboard.door.entering import let_in_socket
+from dashboard.net.desk_name import session_key
+from dashboard.people.access import Caller
 from dashboard.people.second_factor_rule import caller_in
+from dashboard.people.tokens import find_token
 from dashboard.problems import Problem
-from dashboard.tokens import find_token
 
 logger = logging.getLogger("handrail.sockets")
 RECHECK_INTERVAL = 20  # seconds; with the feed's slowest check (5 s), a removed person gets nothing after 30 s

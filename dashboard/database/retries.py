@@ -7,7 +7,7 @@ import time
 
 from django.db import DatabaseError, connection
 
-from dashboard.database_errors import ended_for_another
+from dashboard.database.errors import ended_for_another
 
 logger = logging.getLogger("handrail.database")
 TRIES = 5

@@ -15,8 +15,8 @@ from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
-from dashboard import clock
-from dashboard.wakes import wake_feeds
+from dashboard.database import clock
+from dashboard.workers.wakes import wake_feeds
 
 UPKEEP = settings.Q_CLUSTER["name"]  # also what becomes of a schedule that names no lane
 PUSH, WEBHOOKS, LOGS, TIMELY = settings.Q_CLUSTER["ALT_CLUSTERS"]

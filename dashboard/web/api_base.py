@@ -11,12 +11,12 @@ from ninja.params.models import QueryModel
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 
-from dashboard.access import Caller
+from dashboard.database.threads import query_in_thread
 from dashboard.door.entering import let_in
+from dashboard.people.access import Caller
+from dashboard.people.tokens import find_token
 from dashboard.problems import Problem, invalid
-from dashboard.strict_json import loads
-from dashboard.threads import query_in_thread
-from dashboard.tokens import find_token
+from dashboard.text.strict_json import loads
 
 # ninja creates a response class for each status of each operation, 700 in all, which takes half a second of each start.
 # Nearly all are ProblemBody, so they share one.

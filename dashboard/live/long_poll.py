@@ -8,10 +8,10 @@ from functools import partial
 
 from django.conf import settings
 
-from dashboard.feed import feed
-from dashboard.outages import patiently
+from dashboard.database.outages import patiently
+from dashboard.database.threads import query_in_thread
+from dashboard.live.feed import feed
 from dashboard.problems import Problem
-from dashboard.threads import query_in_thread
 
 RECHECK_INTERVAL = 25  # seconds after which a waiter checks again without news; the feed itself checks far more often
 _open: Counter = Counter()

@@ -10,7 +10,7 @@ from django.db import OperationalError, transaction
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
-from dashboard import clock
+from dashboard.database import clock
 from dashboard.models import Actor, Event, SignInLink, Team, Token
 from dashboard.problems import conflict
 

@@ -16,12 +16,12 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views import defaults
 from django.views.decorators.http import require_http_methods
 
-from dashboard.access import caller_of
-from dashboard.background_requests import takes_parts
-from dashboard.feed import cursor_of
-from dashboard.lookup import PAGE_SIZE, Order, page_of
+from dashboard.live.feed import cursor_of
 from dashboard.people import second_factor_rule, teams
+from dashboard.people.access import caller_of
 from dashboard.problems import Problem, not_found, problem_response
+from dashboard.web.background_requests import takes_parts
+from dashboard.web.lookup import PAGE_SIZE, Order, page_of
 
 READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])  # a view that shows a form and takes it
 

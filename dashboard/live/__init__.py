@@ -1,0 +1,1 @@
+"""How open pages, sockets and long polls hear of new events."""

@@ -1,0 +1,1 @@
+"""Names and addresses that the settings read: no Django here."""

@@ -1,0 +1,1 @@
+"""The processes of a running Handrail: the supervisor, and what it forks."""

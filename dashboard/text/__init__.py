@@ -1,0 +1,1 @@
+"""Texts from outside: read strictly, shown so that every character is seen."""
