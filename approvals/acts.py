@@ -9,7 +9,7 @@ from approvals.calls import beneath, parsed, root_of
 from approvals.models import Action, Decision, Revision, Status
 from dashboard.models import Event
 from workspaces.models import Command, Snapshot, Terminal
-from workspaces.terminals import name_of
+from workspaces.programs.terminals import name_of
 
 MAX_ACTS = 3000  # of each kind, the newest
 # What makes a snapshot of its own, right after it changed the files.

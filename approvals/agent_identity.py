@@ -15,7 +15,7 @@ from approvals.judges import Late
 from approvals.models import Action, AgentSession, Decision, Grant, Policy, Status
 from approvals.policy import TIERS, PolicyError
 from dashboard.models import Agent, Token
-from workspaces import agents_at_work
+from workspaces.lifecycle import agents_at_work
 from workspaces.models import AgentAtWork, AgentsTogether, Environment, Workspace
 from workspaces.provisioning import eligibility
 from workspaces.services import environments, network

@@ -20,16 +20,17 @@ from approvals.models import Action, ActionEndCode, Status, Tier
 from approvals.transitions import SNAPSHOT_TIERS, applied_tree, withdraw
 from dashboard.database import clock
 from dashboard.problems import Problem, conflict
-from workspaces import history, lifecycle
+from workspaces import lifecycle
+from workspaces.changes import history
 from workspaces.drivers.base import DriverError
 from workspaces.envelope.output_refusals import in_short
-from workspaces.masking import without_keys
 from workspaces.models import Command, Run, State, Workspace
 from workspaces.runner import applying, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.programs import RunCommand
 from workspaces.runner.reconcile import unseen
 from workspaces.runner.refusals import unclear
+from workspaces.secrets.masking import without_keys
 from workspaces.services.rehearsals import mark_applied
 from workspaces.store import StoreError
 

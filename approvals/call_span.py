@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from approvals.acts import acts_between
 from approvals.models import Action
-from workspaces.history import LIVE
+from workspaces.changes.history import LIVE
 from workspaces.models import Snapshot
 
 

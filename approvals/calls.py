@@ -9,9 +9,9 @@ from functools import cached_property
 from dashboard import json_text
 from dashboard.problems import invalid, not_allowed
 from dashboard.text import strict_json
-from workspaces import absent
 from workspaces.models import Workspace
-from workspaces.needs_approval import is_hook_file
+from workspaces.operations import absent
+from workspaces.operations.needs_approval import is_hook_file
 
 GATE, BROKER = "gate", "broker"
 MAX_PATH = 4096

@@ -9,10 +9,10 @@ from django.db.models import Count, OuterRef, Q, Subquery
 
 from approvals.models import Action, Tier
 from dashboard.models import Agent
-from workspaces import changed_lines
-from workspaces.checks import Check, checks_of
-from workspaces.comparisons import Lines
+from workspaces.changes import changed_lines
+from workspaces.changes.comparisons import Lines
 from workspaces.models import Snapshot, State, Workspace
+from workspaces.programs.checks import Check, checks_of
 
 MAX_WORKSPACES = 200  # in one answer, those that changed last
 COUNTING_SECONDS = 1.0  # for counting lines in one answer; what is counted is cached

@@ -18,8 +18,8 @@ from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.own_verbs import OWN_VERBS, title_of
 from approvals.policy.verdict import reason
 from dashboard.text.strict_json import without_nul
-from workspaces.masking import without_credentials
 from workspaces.provisioning.isolation import holds_programs
+from workspaces.secrets.masking import without_credentials
 from workspaces.services import network
 
 logger = logging.getLogger("handrail.gate")

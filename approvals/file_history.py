@@ -11,7 +11,7 @@ from approvals.acts import SNAPSHOT_CAUSES, Act, acts_between
 from approvals.evidence.changes import TooLarge, change_of
 from approvals.policy.rules import FILE_READERS
 from approvals.policy.tools import QUIET
-from workspaces.history import LIVE
+from workspaces.changes.history import LIVE
 from workspaces.services import file_versions
 from workspaces.services.file_versions import Version
 

@@ -24,9 +24,10 @@ from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
 from dashboard.web import lookup
 from dashboard.workers.failpoints import failpoint
-from workspaces import activity, agents_at_work, lifecycle, operations
-from workspaces.masking import masked
+from workspaces import lifecycle, operations
+from workspaces.lifecycle import activity, agents_at_work
 from workspaces.models import Snapshot, Workspace
+from workspaces.secrets.masking import masked
 
 __all__ = [
     "abandon",

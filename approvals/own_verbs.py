@@ -11,8 +11,11 @@ from datetime import datetime
 
 from asgiref.sync import async_to_sync
 
-from workspaces import history, lifecycle, quarantine, terminals
+from workspaces import lifecycle
+from workspaces.changes import history
+from workspaces.host import quarantine
 from workspaces.models import Command, Operation, Terminal
+from workspaces.programs import terminals
 from workspaces.services import commands, export, idle, integrity, network, pull_requests
 
 HOW_LONG = {"once": " once", "environment": " and its environment"}
@@ -165,7 +168,7 @@ PUSHES = [tool for tool, verb in OWN_VERBS.items() if verb.pushes]
 
 
 def tool_of(verb: str) -> str:
-    """Return the tool of a verb as workspaces/needs_approval.py names it, such as `stop_operation`."""
+    """Return the tool of a verb as workspaces/operations/needs_approval.py names it, such as `stop_operation`."""
     return "Handrail." + verb.title().replace("_", "")
 
 

@@ -8,8 +8,8 @@ from approvals.models import Policy
 from approvals.past.transcripts import home_for
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.folder import user_env
-from workspaces.masking import without_credentials
 from workspaces.models import Environment, Workspace
+from workspaces.secrets.masking import without_credentials
 
 DAYS = 30
 MAX_FOLDERS = 50

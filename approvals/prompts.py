@@ -8,7 +8,7 @@ from datetime import timedelta
 from approvals.agents.own_words import is_of_the_program
 from approvals.models import Action, SessionPrompt
 from dashboard.database import clock
-from workspaces.masking import masked
+from workspaces.secrets.masking import masked
 
 MAX_TEXT = 4000  # characters of a prompt that are kept
 MAX_READ = 64_000  # characters that are searched for secret values

@@ -9,9 +9,9 @@ from approvals.submission import MAX_EXPIRY_SECONDS
 from dashboard.database import clock
 from dashboard.people.access import Caller
 from dashboard.problems import Problem
-from workspaces import quarantine
+from workspaces.host import quarantine
+from workspaces.host.quarantine import KEPT, Entry
 from workspaces.models import Workspace
-from workspaces.quarantine import KEPT, Entry
 from workspaces.services import run_tokens
 
 logger = logging.getLogger("handrail.gate")

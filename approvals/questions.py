@@ -20,7 +20,7 @@ from approvals.transitions import record
 from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
-from workspaces.masking import masked
+from workspaces.secrets.masking import masked
 from workspaces.store.files import Opened
 
 MAX_TEXT = 4000  # characters of a message

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from approvals.models import Action
 from dashboard.models import Actor
 from dashboard.problems import conflict
-from workspaces import history, lifecycle
-from workspaces.history import FileChange
+from workspaces import lifecycle
+from workspaces.changes import history
+from workspaces.changes.history import FileChange
 from workspaces.models import Operation, Snapshot
 from workspaces.services.folders import HOOK_FILES
 from workspaces.store.diff import MODE, RENAMED

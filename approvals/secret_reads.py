@@ -19,7 +19,7 @@ from dashboard.database import clock
 from dashboard.models import Event, Team
 from dashboard.people.access import caller_of
 from dashboard.problems import Problem, invalid, not_allowed
-from workspaces import runner_client
+from workspaces.operations import runner_client
 
 HOURS, USES = 8, 100
 MAX_EARLIER = 20  # calls with refusals that are compared with one that asks to run without an envelope

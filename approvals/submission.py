@@ -42,8 +42,8 @@ from dashboard.database.retries import retried
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
 from dashboard.workers.failpoints import failpoint
-from workspaces import activity, agents_at_work
-from workspaces.masking import masked
+from workspaces.lifecycle import activity, agents_at_work
+from workspaces.secrets.masking import masked
 
 # A call that Handrail carries out in place of its agent, since a person approved what a rehearsal of it left.
 APPLIED = Q(status__in=[Status.RUNNING, Status.SUCCEEDED, Status.FAILED], mode=GATE, operation__isnull=False)

@@ -1,6 +1,6 @@
 """Handrail's own verbs as actions: requests of an agent to change a workspace that a person must approve first.
 
-workspaces/needs_approval.py raises AskFirst for them, and `ask` turns it into an action. Once that is approved, the
+workspaces/operations/needs_approval.py raises AskFirst for them, and `ask` turns it into an action. Once that is approved, the
 operation kind `workspace_action` calls the same function again, with the approval in the actor.
 """
 
@@ -18,9 +18,10 @@ from approvals.own_verbs import OWN_VERBS, PUSHES, tool_of
 from approvals.transitions import final_decision, withdraw
 from dashboard.problems import conflict, invalid
 from dashboard.text.strict_json import canonical
-from workspaces import holding, operations
+from workspaces import operations
 from workspaces.models import Command, Operation, Phase, ReasonCode, Terminal
-from workspaces.needs_approval import AskFirst
+from workspaces.operations import holding
+from workspaces.operations.needs_approval import AskFirst
 from workspaces.runner.job import Kind
 from workspaces.runner.refusals import Refused, unclear
 

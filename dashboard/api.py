@@ -20,7 +20,7 @@ from dashboard.models import Team
 from dashboard.problems import Problem, of_text, problem_response
 from dashboard.web.api_base import PROBLEMS, Bearer, StrictParser
 from workspaces.api.lookup import ask_first
-from workspaces.needs_approval import AskFirst
+from workspaces.operations.needs_approval import AskFirst
 
 logger = logging.getLogger("handrail.api")
 

@@ -17,8 +17,8 @@ from dashboard.database.connection import database
 from dashboard.keys.key_files import make_private, read_or_make
 from dashboard.net.addresses import in_url, local_preview_host, shared_domain, to_call
 from dashboard.net.oidc_settings import read_rules, refused_issuer
+from dashboard.net.upstreams import read_upstreams
 from workspaces.egress.addresses import read_networks
-from workspaces.upstreams import read_upstreams
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 

@@ -34,7 +34,7 @@ register_the_rest(["dashboard", "workspaces", "approvals"])
 urlpatterns = [
     path("", desk.desk, name="desk"),
     path("", include("approvals.urls")),
-    path("", include("workspaces.urls")),
+    path("", include("workspaces.pages.urls")),
     path("log/", desk.log, name="log"),
     path("log/proof/", desk.log_proof, name="log-proof"),
     path("log/export/", desk.log_export, name="log-export"),

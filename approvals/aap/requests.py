@@ -20,7 +20,7 @@ from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
 from dashboard.text import strict_json
 from dashboard.text.bounded_names import bounded
-from workspaces.masking import masked
+from workspaces.secrets.masking import masked
 
 MAX_CALL_ID = 200
 MAX_KEY = 150  # characters; what is stored has a prefix

@@ -18,9 +18,10 @@ from dashboard.models import Actor, Team
 from dashboard.people.access import Caller, caller_of
 from dashboard.problems import Problem, conflict, not_allowed
 from dashboard.text.bounded_names import bounded
-from workspaces import lifecycle, operations, recordings
-from workspaces.masking import masked
+from workspaces import lifecycle, operations
 from workspaces.models import Phase, ReasonCode, Snapshot, State
+from workspaces.programs import recordings
+from workspaces.secrets.masking import masked
 
 BY = Actor.system("agent runs")
 MAX_TRIES = 3  # starts in a row that end without an answer

@@ -26,8 +26,8 @@ from dashboard.problems import Problem, invalid, not_found
 from dashboard.text.strict_json import canonical
 from dashboard.web.api_base import PROBLEMS, AsyncBearer
 from dashboard.web.lookup import PAGE_SIZE, page_of
-from workspaces import agents_at_work
 from workspaces.api.schemas import Strict
+from workspaces.lifecycle import agents_at_work
 
 router = Router(tags=["actions"])
 

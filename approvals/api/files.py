@@ -9,8 +9,8 @@ from approvals import file_history
 from approvals.acts import Act
 from dashboard.problems import not_allowed
 from dashboard.web.api_base import PROBLEMS
-from workspaces import history
 from workspaces.api.lookup import find, path_after, point_of
+from workspaces.changes import history
 
 router = Router(tags=["files"])
 

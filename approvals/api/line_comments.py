@@ -13,10 +13,11 @@ from approvals.line_comments import drafts, sending
 from approvals.models import LineComment
 from dashboard.problems import invalid
 from dashboard.web.api_base import PROBLEMS
-from workspaces import history, lifecycle
+from workspaces import lifecycle
 from workspaces.api.lookup import find
 from workspaces.api.schemas import Strict
-from workspaces.comparisons import compare, find_point
+from workspaces.changes import history
+from workspaces.changes.comparisons import compare, find_point
 
 router = Router(tags=["comments"])
 

@@ -15,7 +15,7 @@ from dashboard.problems import invalid, not_allowed
 from dashboard.web import lookup
 from dashboard.web.api_base import PROBLEMS
 from workspaces.api.schemas import Strict
-from workspaces.checks import Check
+from workspaces.programs.checks import Check
 
 router = Router(tags=["overview"])
 MAX_LISTED = 200  # auto-approved actions in one answer

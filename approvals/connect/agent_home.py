@@ -21,8 +21,8 @@ from dashboard.models import Agent, Token
 from dashboard.people.provisioning import revoke, token_for
 from dashboard.people.tokens import sha256
 from dashboard.problems import Problem, conflict
+from workspaces.manifests import folder_manifest
 from workspaces.models import Workspace
-from workspaces.runner import folder_manifest
 from workspaces.services import folders
 
 

@@ -27,8 +27,8 @@ from dashboard.net.addresses import in_url, to_call
 from dashboard.people.provisioning import revoke, token_for
 from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import lifecycle, operations
+from workspaces.manifests import folder_manifest
 from workspaces.models import State, Workspace
-from workspaces.runner import folder_manifest
 from workspaces.services import folders
 
 OPERATOR = Actor.system("operator")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from approvals.connect.folder_git import git
 
-MANIFEST = ".handrail/manifest.json"  # written by workspaces.runner.folder_manifest
+MANIFEST = ".handrail/manifest.json"  # written by workspaces.manifests.folder_manifest
 GLOB = "*?[\\\n"  # what would not mean itself in a file of patterns
 
 

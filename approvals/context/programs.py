@@ -6,7 +6,7 @@ import posixpath
 from approvals.calls import root_of
 from approvals.policy.shell_words import OPAQUE
 from dashboard.problems import Problem
-from workspaces import runner_client
+from workspaces.operations import runner_client
 
 RUNNER_TIMEOUT = 1.5  # for the runner's response; after that no program counts as trusted
 MAX_WORDS = 50

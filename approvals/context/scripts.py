@@ -8,7 +8,7 @@ from approvals.calls import beneath, root_of
 from approvals.policy.paths import is_secret
 from approvals.policy.shell_words import OPAQUE
 from dashboard.problems import Problem
-from workspaces import runner_client
+from workspaces.operations import runner_client
 
 RUNNER_TIMEOUT = 1.5  # for the runner's response; after that no script counts as read
 MAX_SCRIPTS = 10

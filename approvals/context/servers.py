@@ -4,7 +4,7 @@ import json
 
 from approvals.calls import root_of
 from dashboard.problems import Problem
-from workspaces import runner_client
+from workspaces.operations import runner_client
 
 RUNNER_TIMEOUT = 1.5
 # What stands in the place of the servers if nobody could look: no rule covers a call then.

@@ -13,7 +13,7 @@ from approvals.policy.rules import FILE_READERS, FILE_WRITERS
 from approvals.policy.shell_words import OPAQUE
 from approvals.policy.tools import PATH_KEYS
 from dashboard.problems import Problem
-from workspaces import runner_client
+from workspaces.operations import runner_client
 
 RUNNER_TIMEOUT = 1.5  # for the runner's response; after that it counts as not responding
 MAX_PATHS = 500

@@ -18,7 +18,7 @@ from approvals.conversations import places, rows, sessions
 from approvals.models import AgentSession, Follow, MessageSource
 from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
-from workspaces.masking import Masker
+from workspaces.secrets.masking import Masker
 from workspaces.store import StoreError
 from workspaces.store.safe_open import BadPath
 

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 
 from approvals.agents.transcripts import CONVERSATIONS, files
 from approvals.models import AgentSession, Follow
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.store import LocalTree
 from workspaces.store.files import Opened
 

@@ -13,7 +13,7 @@ from approvals.models import Action, AgentSession, Message, MessageBody, Message
 from approvals.models.bodies import pack
 from dashboard.database import clock
 from dashboard.text.bounded_names import bounded
-from workspaces.masking import Masker
+from workspaces.secrets.masking import Masker
 
 INLINE = 64 * 1024  # bytes of a text that stand in its row
 CALLS = (MessageKind.CALL, MessageKind.RESULT)

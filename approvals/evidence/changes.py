@@ -6,9 +6,9 @@ from approvals.calls import beneath, root_of
 from approvals.models import Status
 from approvals.policy.patches import BadPatch, read_patch
 from dashboard.problems import Problem
-from workspaces import history
-from workspaces.diff import compare
-from workspaces.highlight import deadline
+from workspaces.changes import history
+from workspaces.changes.diff import compare
+from workspaces.changes.highlight import deadline
 
 from . import patches
 from .findings import UNKNOWN, Evidence

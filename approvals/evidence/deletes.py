@@ -5,7 +5,7 @@ import json
 from approvals.calls import beneath
 from approvals.own_verbs import gathers
 from dashboard.text.visible_text import plain_size
-from workspaces import runner_client
+from workspaces.operations import runner_client
 
 from .argv import after, git_verb, is_known, parse
 from .findings import UNKNOWN, Finding

@@ -6,7 +6,7 @@ from approvals.calls import parsed, root_of
 from approvals.own_verbs import OWN_VERBS, PUSHES, OwnVerb, gathers
 from approvals.policy.patches import TOOL
 from dashboard.problems import Problem
-from workspaces import history
+from workspaces.changes import history
 
 from . import changes, deletes, installs, network, patches, pushes
 from .argv import git_verb

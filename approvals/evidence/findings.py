@@ -8,8 +8,8 @@ from functools import cached_property
 
 from django.utils.translation import gettext_noop
 
-from workspaces import history
-from workspaces.diff import FileDiff, split
+from workspaces.changes import history
+from workspaces.changes.diff import FileDiff, split
 
 EVIDENCE_TIMEOUT = 2.0  # for all evidence of one card
 UNKNOWN = gettext_noop("Effect unknown until it runs.")

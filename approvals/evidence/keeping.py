@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from django.utils.safestring import mark_safe
 
-from workspaces.diff import FileDiff, Hunk, Line
+from workspaces.changes.diff import FileDiff, Hunk, Line
 
 from .findings import Evidence, Finding
 
@@ -34,5 +34,5 @@ def _diff(told: dict) -> FileDiff:
 
 
 def _line(told: dict) -> Line:
-    # Safe: workspaces.diff made the markup and escaped the text when the evidence was gathered.
+    # Safe: workspaces.changes.diff made the markup and escaped the text when the evidence was gathered.
     return Line(**(told | {"html": mark_safe(told["html"])}))

@@ -2,8 +2,8 @@
 
 import re
 
-from workspaces.diff import FileDiff, dress
-from workspaces.highlight import deadline
+from workspaces.changes.diff import FileDiff, dress
+from workspaces.changes.highlight import deadline
 
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
 HEADS = {"new file": "added", "deleted file": "deleted", "rename from": "renamed"}

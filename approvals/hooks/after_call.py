@@ -12,7 +12,7 @@ from approvals.transitions import record
 from dashboard.problems import Problem
 from workspaces.drivers.handrail_run import HOW_TO_ASK
 from workspaces.envelope.output_refusals import refusals_in, sentence
-from workspaces.masking import masked
+from workspaces.secrets.masking import masked
 
 MAX_SHOWN = 500  # characters of a command that nobody allowed
 OF_LOOKUPS = [{"kind": "socket", "what": f"{family} UDP"} for family in ("IPv4", "IPv6")]

@@ -19,8 +19,8 @@ from approvals.models import Action
 from approvals.transitions import record
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import conflict
-from workspaces import runner_client
 from workspaces.drivers import handrail_run
+from workspaces.operations import runner_client
 
 RUNNER_TIMEOUT = 5  # seconds
 MAX_OUTPUT = 30_000  # characters of a recorded output that are given to the agent: it reads no more of any command

@@ -15,7 +15,7 @@ from approvals.approved_hosts import hosts_of
 from approvals.evaluation import content
 from approvals.models import Action
 from dashboard.problems import Problem
-from workspaces import runner_client
+from workspaces.operations import runner_client
 from workspaces.services import network
 
 RUNNER_TIMEOUT = 5  # seconds

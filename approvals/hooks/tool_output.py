@@ -3,7 +3,7 @@
 import re
 
 from approvals.agents.heard import After
-from workspaces.masking import masked
+from workspaces.secrets.masking import masked
 
 TAIL = 4000  # characters of output that are kept
 EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,3})\n?")

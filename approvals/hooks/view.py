@@ -21,7 +21,7 @@ from approvals.talk import interrupts
 from dashboard.door.walk import takes_tokens
 from dashboard.models import Event
 from dashboard.problems import Problem, not_found
-from workspaces import agents_at_work
+from workspaces.lifecycle import agents_at_work
 
 VERBS = {Began: "session.started", TurnEnded: "session.stopped", Ended: "session.ended"}
 

@@ -6,7 +6,7 @@ from approvals import calls
 from approvals.agents.heard import Heard
 from approvals.hooks.connection import UNKNOWN, connection_of
 from dashboard.problems import Problem
-from workspaces import activity
+from workspaces.lifecycle import activity
 from workspaces.models import Workspace
 
 

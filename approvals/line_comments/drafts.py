@@ -9,9 +9,9 @@ from approvals.models import Action, DecisionEvidence, LineComment, Revision, Si
 from dashboard.database import clock
 from dashboard.problems import conflict, invalid, not_allowed, not_found
 from dashboard.web import lookup
-from workspaces import history
-from workspaces.comparisons import Comparison
-from workspaces.diff import FileDiff
+from workspaces.changes import history
+from workspaces.changes.comparisons import Comparison
+from workspaces.changes.diff import FileDiff
 from workspaces.models import Workspace
 
 MAX_TEXT = 1000  # characters of a comment

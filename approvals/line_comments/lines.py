@@ -4,7 +4,7 @@ import re
 from html import unescape
 
 from dashboard.problems import invalid
-from workspaces.diff import FileDiff
+from workspaces.changes.diff import FileDiff
 
 MAX_LINES = 50  # that one comment is about
 MAX_CHARS = 500  # of a line that are kept and compared

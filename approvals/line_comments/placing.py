@@ -8,8 +8,8 @@ from django.template.loader import render_to_string
 from approvals.line_comments import lines
 from approvals.line_comments.drafts import encoded
 from approvals.models import Action, LineComment
-from workspaces import history
-from workspaces.diff import FileDiff
+from workspaces.changes import history
+from workspaces.changes.diff import FileDiff
 from workspaces.store import StoreError
 
 MAX_SHOWN = 500  # comments on a workspace's changes, or a card; the newest

@@ -30,7 +30,7 @@ from dashboard.problems import Problem
 from dashboard.templatetags.handrail import clock as clock_time
 from dashboard.text.visible_text import visible
 from dashboard.web.pages import READ_OR_WRITE, asked, carry_out, is_wide, must, signed_in
-from workspaces.diff import compare
+from workspaces.changes.diff import compare
 
 # CodeMirror inserts style elements, which carry the nonce of the page's scripts.
 styles_of_the_editor = csp_update({"style-src": [SELF, NONCE]})

@@ -17,9 +17,10 @@ from approvals.pages.agent_run_forms import BudgetForm, NewRunForm, SayForm
 from dashboard.models import Team
 from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed_in, take_form
-from workspaces import checks, code_hosts
+from workspaces import code_hosts
 from workspaces.models import Environment, Prices
 from workspaces.pages.push import must_be_shown
+from workspaces.programs import checks
 from workspaces.services import export
 
 MAX_SAID = 12  # of the newest messages, on the page of a run

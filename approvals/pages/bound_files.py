@@ -9,8 +9,8 @@ from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, MCP, NOT_READ, S
 from approvals.evidence import pushes
 from approvals.mcp_tools import SERVER
 from dashboard.text.visible_text import plain_size
-from workspaces.diff import FileDiff, compare
-from workspaces.highlight import deadline
+from workspaces.changes.diff import FileDiff, compare
+from workspaces.changes.highlight import deadline
 
 FIRST_LEVEL = gettext_lazy(
     "Approval covers these exact contents: if one changes before this runs, it needs approval again. "

@@ -31,7 +31,7 @@ from dashboard import json_text
 from dashboard.problems import Problem
 from dashboard.templatetags.handrail import ACTION_STATES
 from dashboard.text.visible_text import fold, hidden_note
-from workspaces import agents_at_work
+from workspaces.lifecycle import agents_at_work
 from workspaces.models import AgentsTogether
 from workspaces.provisioning import isolation
 

@@ -12,8 +12,8 @@ from dashboard.database import clock
 from dashboard.templatetags.handrail import TIERS as TIER_LABELS
 from dashboard.web import spans
 from dashboard.web.pages import asked, signed_in, without
-from workspaces.checks import in_words
-from workspaces.comparisons import Lines
+from workspaces.changes.comparisons import Lines
+from workspaces.programs.checks import in_words
 
 REPOSITORY, AGENT, RISK = "repository", "agent", "risk"
 GROUPINGS = {

@@ -7,8 +7,8 @@ from approvals.evidence import Evidence, evidence_of, is_quick
 from approvals.evidence.keeping import unpack
 from approvals.models import DecisionEvidence
 from approvals.pages.bound_files import ShownFile, files_note, shown_files
-from workspaces.diff import FileDiff
-from workspaces.history import LIVE
+from workspaces.changes.diff import FileDiff
+from workspaces.changes.history import LIVE
 
 
 class EvidencePart:

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from approvals import file_history
 from dashboard.problems import Problem
 from dashboard.web.pages import signed_in
-from workspaces.highlight import coloured_lines
+from workspaces.changes.highlight import coloured_lines
 from workspaces.pages.header import load_header
 from workspaces.pages.points import parse_point, path_in
 

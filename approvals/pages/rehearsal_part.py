@@ -5,9 +5,9 @@ from functools import cached_property
 from approvals import rehearsals
 from approvals.models import Action
 from dashboard.problems import Problem
-from workspaces import history
-from workspaces.diff import FileDiff
-from workspaces.highlight import deadline
+from workspaces.changes import history
+from workspaces.changes.diff import FileDiff
+from workspaces.changes.highlight import deadline
 from workspaces.models import Rehearsal, RehearsalStatus
 from workspaces.pages.diff_sections import diff_of
 from workspaces.services.rehearsals import NOT_SHOWN, changes, what_holds

@@ -7,9 +7,9 @@ from django.urls import reverse
 from approvals.call_span import CallSpan, span_of
 from approvals.calls import BROKER
 from approvals.own_verbs import OWN_VERBS
-from workspaces import terminals
 from workspaces.models import Command
-from workspaces.shown_state import before_a_call, shown_state
+from workspaces.operations.shown_state import before_a_call, shown_state
+from workspaces.programs import terminals
 
 
 class WorkspacePart:

@@ -6,7 +6,7 @@ from approvals import policies
 from approvals.models import Policy
 from approvals.policy_changes.scopes import Scope
 from dashboard.problems import not_found
-from workspaces.diff import FileDiff, compare
+from workspaces.changes.diff import FileDiff, compare
 
 FILE = "policy.toml"
 

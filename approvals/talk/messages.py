@@ -12,8 +12,8 @@ from approvals.models import Action, AgentMessage
 from dashboard.database import clock
 from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict, invalid, not_allowed
-from workspaces.masking import masked
 from workspaces.models import Workspace
+from workspaces.secrets.masking import masked
 
 MAX_TEXT = 4000  # characters of a message
 MAX_SESSION = 200  # characters of a session's name

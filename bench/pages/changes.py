@@ -71,7 +71,7 @@ def measure(home: Path) -> dict:
 
 def _fill(place, home: Path):
     """Give the workspace's first two snapshots trees of a store of its own."""
-    from workspaces import paths
+    from workspaces.host import paths
     from workspaces.store import LocalTree, Store
 
     store = Store.create(paths.store_of(place.team_id))

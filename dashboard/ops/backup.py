@@ -31,7 +31,7 @@ from dashboard.keys import keyring
 from dashboard.keys.key_files import make_private
 from dashboard.ops import database
 from handrail_verify.backup import FORMAT, MANIFEST, POSTGRES, SQLITE, TAR, VERSION, BadBackup, measure, verify
-from workspaces import stores
+from workspaces.changes import stores
 from workspaces.store.lock import writing
 from workspaces.store.zstd_stream import ZstdReader
 

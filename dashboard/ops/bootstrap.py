@@ -23,7 +23,7 @@ from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
 from dashboard.people import passkeys
 from dashboard.people.tokens import make_sign_in_link
-from workspaces import identity, same_keys
+from workspaces.host import identity, same_keys
 from workspaces.models import Runner
 
 UNUSED = ["redoc*"]  # not collected: no page loads them, and Redoc is the largest static file of all

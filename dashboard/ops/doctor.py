@@ -21,7 +21,7 @@ from dashboard.net.addresses import in_url, to_call
 from dashboard.ops import database, scheduled_backups
 from dashboard.people import passkeys, sso
 from dashboard.workers import lanes, loop_watch
-from workspaces import stores
+from workspaces.changes import stores
 from workspaces.envelope.ring import is_held
 from workspaces.models import Runner, State, Workspace
 

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 
 from django.db.models import OuterRef, Subquery
 
-from workspaces import endings, place, terminals
+from workspaces.host import place
 from workspaces.models import Command, Operation, Phase, ReasonCode, Run, State, StateCode, Workspace
-from workspaces.shown_state import what_to_do
+from workspaces.operations import endings
+from workspaces.operations.shown_state import what_to_do
+from workspaces.programs import terminals
 
 MAX_ROWS = 10
 

@@ -27,12 +27,13 @@ from dashboard.models import Event
 from dashboard.problems import Problem
 from dashboard.site.search_limits import Hit, Limits, Position, Scan, newest
 from dashboard.web.lookup import Order
-from workspaces import paths, recordings
+from workspaces.host import paths
 from workspaces.models import Command, Snapshot, Terminal, Workspace
+from workspaces.programs import recordings
+from workspaces.programs.terminals import name_of
 from workspaces.store import Store, StoreError
 from workspaces.store.content import read_entry
 from workspaces.store.objects import FILE, FOLDER
-from workspaces.terminals import name_of
 
 MIN_CHARS = 3  # shorter words are not looked for in recordings and files
 MAX_RECORDING = 8 << 20  # bytes of one recording that are searched

@@ -22,7 +22,7 @@ from dashboard.models import Actor
 from dashboard.problems import Problem
 from tests.approvals.conftest import PUSH
 from tests.pages.conftest import make_workspace
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Workspace
 from workspaces.runner import snapshots
 

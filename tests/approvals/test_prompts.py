@@ -8,7 +8,7 @@ from approvals import prompts
 from approvals.models import Action, SessionPrompt
 from dashboard.database import clock
 from dashboard.models import Event
-from workspaces import masking
+from workspaces.secrets import masking
 from workspaces.services import retention
 
 from .conftest import PUSH, before, full

@@ -30,11 +30,11 @@ from dashboard.site import invitations, search_text
 from dashboard.templatetags import handrail as tags
 from dashboard.text import strict_json, visible_text
 from tests.support.shapes import shapes
-from workspaces import diff, masking, word_marks
+from workspaces.changes import diff, word_marks
+from workspaces.changes.diff import readable, tables
 from workspaces.code_hosts import answers as code_host_answers
 from workspaces.code_hosts import base as code_host_addresses
 from workspaces.code_hosts.base import Refused
-from workspaces.diff import readable, tables
 from workspaces.drivers import box, sandbox
 from workspaces.egress import http_head, names
 from workspaces.envelope import output_refusals
@@ -46,6 +46,7 @@ from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.repository_files import handrail_toml, others
 from workspaces.runner import redacted_files
 from workspaces.runner.installed import packages
+from workspaces.secrets import masking
 from workspaces.services import git_remotes, metadata, pull_request_templates
 from workspaces.services.schedules import cron
 from workspaces.shim.redact import Redactor

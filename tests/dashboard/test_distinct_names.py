@@ -21,9 +21,10 @@ from dashboard.text.bounded_names import bounded
 from handrail_client.actions import bounded as bounded_by_the_client
 from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
-from workspaces import code_hosts, paths
+from workspaces import code_hosts
 from workspaces.drivers import sandbox
 from workspaces.egress.names import BadName, host_name
+from workspaces.host import paths
 from workspaces.lifecycle import creation
 from workspaces.models import Environment
 from workspaces.pages import diff_sections
@@ -164,7 +165,7 @@ SHORTENED = {
     "dashboard/site/invitations.py": REFUSES,
     "dashboard/people/tokens.py": "288 bits",
     "workspaces/code_hosts/base.py": "a secret's name, whose origin decides; branches that become one are refused",
-    "workspaces/diff/readable.py": "128 bits",
+    "workspaces/changes/diff/readable.py": "128 bits",
     "workspaces/drivers/docker/bundle.py": "of Handrail's own files",
     "workspaces/drivers/docker/engine.py": "128 bits",
     "workspaces/drivers/microvm/driver.py": "the host name inside, and 128 bits",
@@ -179,7 +180,7 @@ SHORTENED = {
     "workspaces/services/folders.py": "a new workspace's key; one that is taken gets a number",
     "workspaces/services/retention/confirming.py": "128 bits",
     "workspaces/store/unpack.py": REFUSES,
-    "workspaces/team_credentials.py": "a proposed name of a secret, whose origin decides",
+    "workspaces/secrets/team_credentials.py": "a proposed name of a secret, whose origin decides",
 }  # fmt: skip
 
 

@@ -17,9 +17,9 @@ from dashboard.database import clock
 from dashboard.event_log.verify import prove
 from dashboard.models import Event, Membership, Role, Team
 from deploy.demo.fortnight import story, telling
-from workspaces import changed_lines, recordings
-from workspaces.beside import beside
-from workspaces.comparisons import Point
+from workspaces.changes import changed_lines
+from workspaces.changes.comparisons import Point
+from workspaces.changes.forks import beside
 from workspaces.models import (
     Artifact,
     Command,
@@ -31,6 +31,7 @@ from workspaces.models import (
     Snapshot,
     Workspace,
 )
+from workspaces.programs import recordings
 
 pytestmark = pytest.mark.django_db
 

@@ -17,8 +17,11 @@ from dashboard.ops import after_restore, bootstrap
 from dashboard.ops.bootstrap import StartRefused
 from dashboard.problems import Problem
 from tests.pages.conftest import keep_tree, make_command, make_workspace, workspace  # noqa: F401 - fixtures
-from workspaces import history, identity, operations, paths, recordings, same_keys, stores
+from workspaces import operations
+from workspaces.changes import history, stores
+from workspaces.host import identity, paths, same_keys
 from workspaces.models import Operation, Phase, Run, Runner, State, StoreIdentity, Workspace
+from workspaces.programs import recordings
 from workspaces.runner.reconcile import other_hosts
 
 

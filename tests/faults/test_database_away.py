@@ -15,7 +15,7 @@ from dashboard.database.errors import is_away
 from tests.support import postgres
 from tests.support.product import Product
 from tests.support.waiting import until
-from workspaces import identity
+from workspaces.host import identity
 
 SECONDS = float(os.environ.get("HANDRAIL_TEST_AWAY_SECONDS", "3"))  # by hand: 30
 LINES = int(SECONDS * 4 + 20)  # that the command prints, four a second: it runs longer than the database is away

@@ -13,7 +13,8 @@ from approvals.calls import Call
 from dashboard.database import clock
 from dashboard.people.access import caller_by_token, caller_of
 from dashboard.people.tokens import find_token
-from workspaces import operations, paths
+from workspaces import operations
+from workspaces.host import paths
 from workspaces.models import Command, Environment, Manifest, Operation, Phase, Runner, Snapshot, State, Workspace
 from workspaces.runner.daemon import Daemon
 from workspaces.runner.ledger import Ledger

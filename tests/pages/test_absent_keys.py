@@ -12,7 +12,7 @@ from dashboard.database import clock
 from dashboard.people.tokens import make_token
 from tests.support.every_operation import body_of, operations
 from workspaces.models import State, Workspace
-from workspaces.urls import AT, urlpatterns
+from workspaces.pages.urls import AT, urlpatterns
 
 from .conftest import make_workspace
 

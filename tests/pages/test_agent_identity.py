@@ -8,7 +8,7 @@ from approvals.models import Grant
 from dashboard.database import clock
 from dashboard.models import Agent, Event
 from dashboard.people.tokens import make_token
-from workspaces import agents_at_work
+from workspaces.lifecycle import agents_at_work
 from workspaces.models import AgentAtWork, Environment
 
 from .conftest import LIST, PUSH, make_workspace, tight

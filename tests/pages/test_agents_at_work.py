@@ -14,7 +14,7 @@ from dashboard.people.access import caller_by_token
 from dashboard.people.tokens import find_token, make_token
 from dashboard.problems import Problem
 from tests.pages.conftest import LIST, PUSH
-from workspaces import agents_at_work
+from workspaces.lifecycle import agents_at_work
 from workspaces.models import AgentAtWork, Environment, Operation
 from workspaces.services import environments
 

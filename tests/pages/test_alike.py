@@ -17,7 +17,7 @@ from dashboard.models import Agent
 from dashboard.people.access import caller_of
 from dashboard.people.tokens import make_token
 from dashboard.templatetags.handrail import UNDO as CHIPS
-from workspaces import runner_client
+from workspaces.operations import runner_client
 
 from .conftest import FORCE, make_workspace
 

@@ -13,7 +13,8 @@ from dashboard.people.access import caller_of
 from dashboard.people.tokens import make_token
 from dashboard.problems import Problem
 from tests.pages.conftest import keep_tree, make_workspace
-from workspaces import lifecycle, paths, tasks
+from workspaces import lifecycle, tasks
+from workspaces.host import paths
 from workspaces.models import Artifact, Operation, RetentionRule, Workspace
 from workspaces.runner import carried
 from workspaces.services import artifacts, retention

@@ -9,7 +9,8 @@ from approvals.asked_snapshots import asking, taking
 from approvals.models import Action
 from dashboard.models import Event
 from tests.pages.conftest import FORCE, LIST, PUSH, keep_tree
-from workspaces import extensions, paths
+from workspaces import extensions
+from workspaces.host import paths
 from workspaces.models import Environment, Operation, Snapshot, Workspace
 
 QUESTION = {"questions": [{"question": "Which?", "header": "Which", "options": [{"label": "a"}, {"label": "b"}]}]}

@@ -28,8 +28,8 @@ from workspaces.models import (
     Terminal,
     Workspace,
 )
+from workspaces.operations.shown_state import OUT_OF_REACH
 from workspaces.runner.reconcile import liveness, other_hosts
-from workspaces.shown_state import OUT_OF_REACH
 
 START = "Start it: `systemctl start docker`, or name another socket in HANDRAIL_DOCKER_HOST."
 SYSTEM = Actor.system("test")

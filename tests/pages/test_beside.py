@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 
 from dashboard.database import clock
 from tests.pages.conftest import keep_tree, make_workspace
-from workspaces import ignored
-from workspaces.beside import can_merge
+from workspaces.changes import ignored
+from workspaces.changes.forks import can_merge
 from workspaces.models import Snapshot
 
 LINES = "".join(f"line {n}\n" for n in range(30))

@@ -9,7 +9,7 @@ from playwright.sync_api import sync_playwright
 from tests.pages.conftest import keep_tree, make_workspace
 from tests.pages.test_beside import BASE, HERE, LEFT, RIGHT, make_fork, set_tree
 from tests.support.chromium import ARGUMENTS
-from workspaces import ignored
+from workspaces.changes import ignored
 
 STYLES = ("tokens", "base", "forms", "layout", "parts", "code", "pages")
 SIZES = {"phone": (390, 844), "desktop": (1280, 900)}

@@ -29,8 +29,9 @@ from tests.pages.changed_trees import (
 )
 from tests.pages.conftest import make_workspace
 from tests.pages.test_changes import keep
-from workspaces import changed_lines, history, ignored, paths
-from workspaces.comparisons import Point, compare
+from workspaces.changes import changed_lines, history, ignored
+from workspaces.changes.comparisons import Point, compare
+from workspaces.host import paths
 from workspaces.manifests import git_state
 from workspaces.services.file_versions import versions_of
 from workspaces.store import LocalTree, Store

@@ -9,7 +9,8 @@ import pytest
 
 from tests.pages.conftest import make_workspace
 from tests.support.pictures import png
-from workspaces import highlight, ignored, paths
+from workspaces.changes import highlight, ignored
+from workspaces.host import paths
 from workspaces.models import SeenFile
 from workspaces.store import LocalTree, Store
 

@@ -9,7 +9,8 @@ from dashboard.database import clock
 from dashboard.models import Actor, Event, Token
 from dashboard.people.access import caller_of
 from dashboard.problems import Problem
-from workspaces import paths, secrets
+from workspaces import secrets
+from workspaces.host import paths
 from workspaces.models import (
     Cap,
     CapMeasure,

@@ -4,8 +4,8 @@ import pytest
 
 from workspaces.drivers.base import EndReason
 from workspaces.models import EndCode, StateCode, Workspace
+from workspaces.programs.terminals import ENDED_BY, RUN_ENDED
 from workspaces.runner.reconcile.liveness import note
-from workspaces.terminals import ENDED_BY, RUN_ENDED
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from dashboard.models import Event
 from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from workspaces import lifecycle
-from workspaces.checks import checks_of
 from workspaces.manifests import body
 from workspaces.models import Command, Environment, Phase, Runner, Workspace
+from workspaces.programs.checks import checks_of
 from workspaces.provisioning import isolation
 from workspaces.services import environments
 

@@ -7,7 +7,7 @@ import pytest
 from tests.pages.changed_trees import EMPTY_FOLDER, SCRIPT, WITH_KEEP, build
 from tests.pages.conftest import make_workspace
 from tests.pages.test_changes import keep
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.store import Store
 
 HERE = "/w/payments/reviewed/files/history/"

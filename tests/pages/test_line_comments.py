@@ -278,7 +278,7 @@ def test_the_api_denies_with_comments(api, card, agent_token):
 
 def test_a_long_line_is_kept_short(workspace, bob, tmp_path):
     put(workspace, tmp_path, 2, "x" * 3000 + "\n")
-    from workspaces.comparisons import compare, find_point
+    from workspaces.changes.comparisons import compare, find_point
 
     caller = caller_of(bob)
     comparison = compare(*(find_point(point, workspace, caller) for point in ("1", "2")))

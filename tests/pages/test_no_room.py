@@ -8,7 +8,8 @@ from django.db import OperationalError, connection
 
 from dashboard.database import outages
 from dashboard.models import Actor
-from workspaces import operations, paths
+from workspaces import operations
+from workspaces.host import paths
 from workspaces.models import Operation, Phase, StoreTask
 from workspaces.runner import working
 from workspaces.runner.job import Job

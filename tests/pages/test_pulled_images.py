@@ -6,9 +6,9 @@ import pytest
 
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem
+from workspaces.drivers.registries import registry_of
 from workspaces.models import Environment, Operation, Phase
 from workspaces.provisioning import images
-from workspaces.registries import registry_of
 from workspaces.services import environments
 from workspaces.services.environments import pulled
 

@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.database import clock
 from dashboard.text.visible_text import as_it_reads, visible
-from workspaces.highlight import coloured_lines
+from workspaces.changes.highlight import coloured_lines
 from workspaces.models import Operation, Terminal
 
 from .test_hostile import decoded

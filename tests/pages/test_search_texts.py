@@ -6,8 +6,8 @@ from approvals import prompts, questions
 from approvals.talk import messages
 from dashboard.people.access import caller_of
 from dashboard.site import search, search_text
-from workspaces import recordings
 from workspaces.models import Workspace
+from workspaces.programs import recordings
 from workspaces.shim.recording import Recorder
 
 from .conftest import PUSH, keep_tree, make_command, make_workspace

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 from django.utils import timezone
 
-from workspaces import checks
 from workspaces.models import Command, Lesson
 from workspaces.pages.manifests import lines_of
+from workspaces.programs import checks
 from workspaces.services import pull_requests
 from workspaces.services.notes import lessons
 from workspaces.services.retention.preview import Preview

@@ -8,7 +8,8 @@ from asgiref.sync import async_to_sync
 from dashboard.database import clock
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem
-from workspaces import operations, paths, tasks
+from workspaces import operations, tasks
+from workspaces.host import paths
 from workspaces.models import Operation, Phase, Snapshot, StoreTask, Workspace
 from workspaces.services import store_maintenance
 from workspaces.store import LocalTree, Store

@@ -9,7 +9,8 @@ from django.db import connection
 
 from dashboard.database import clock
 from dashboard.models import Actor, Event
-from workspaces import lifecycle, paths
+from workspaces import lifecycle
+from workspaces.host import paths
 from workspaces.models import Command, Environment, Operation, State, Workspace
 from workspaces.store import LocalTree, Store
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.pages.conftest import keep_tree, make_workspace, workspace  # noqa: F401 - fixtures
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Snapshot
 from workspaces.runner.operations.snapshot import RestoreSnapshot
 from workspaces.store import LocalTree

@@ -13,8 +13,9 @@ from dashboard.problems import Problem
 from tests.contract.test_roles import body_of
 from tests.contract.test_roles import operations as api_operations
 from tests.workspaces.test_folder_environments import folder  # noqa: F401 (a fixture)
-from workspaces import lifecycle, needs_approval, operations
+from workspaces import lifecycle, operations
 from workspaces.models import Command, Environment, Operation, State, Terminal, Workspace
+from workspaces.operations import needs_approval
 from workspaces.runner import operations as operation_kinds
 
 KINDS = sorted({*operation_kinds.KINDS, "broker", "workspace_action", "put_hook_back", "asked_snapshot"})

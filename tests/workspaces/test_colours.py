@@ -6,8 +6,8 @@ import pytest
 
 from dashboard.workers.pool import Late, Worker, Workers
 from tests.approvals.evidence.conftest import Person, text_of
-from workspaces import highlight
-from workspaces.highlight import coloured_lines
+from workspaces.changes import highlight
+from workspaces.changes.highlight import coloured_lines
 
 # Each is a text on which a lexer of Pygments tries ways to read it whose number grows with a power of its length.
 SLOW = {
@@ -42,7 +42,7 @@ def test_there_are_as_many_lines_as_in_the_text(text, lines):
 
 @pytest.mark.parametrize("name", SLOW)
 def test_a_text_that_holds_a_lexer_is_plain(name, monkeypatch):
-    mine = Workers(lambda: Worker("workspaces.lexing"), 1)
+    mine = Workers(lambda: Worker("workspaces.changes.lexing"), 1)
     monkeypatch.setattr(highlight, "painters", mine)
     monkeypatch.setattr(highlight, "COLOUR_SECONDS", 0.5)
     with pytest.raises(Late, match="it took too long"):

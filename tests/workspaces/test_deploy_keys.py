@@ -11,9 +11,11 @@ from dashboard.models import Actor, Event
 from dashboard.problems import Problem
 from dashboard.workers import warden
 from tests.support import ssh_host
-from workspaces import paths, secrets, team_credentials
+from workspaces import secrets
+from workspaces.host import paths
 from workspaces.models import Secret
 from workspaces.provisioning.git import addresses, cloning, pushing, running
+from workspaces.secrets import team_credentials
 from workspaces.services import secret_uses
 
 BY = Actor.system("tests")

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from workspaces.comparisons import Changes
+from workspaces.changes.comparisons import Changes
 from workspaces.store import LocalTree, Store
 
 GIT = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always"]

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from workspaces import ignored
+from workspaces.changes import ignored
 from workspaces.git_files.work import Work
 from workspaces.store import LocalTree, Store
 

@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
 from tests.support.code_host import TOKEN, CodeHost
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import ReasonCode
 from workspaces.provisioning.git import addresses, cloning, pushing, said
 from workspaces.provisioning.git.credentials import NONE, Credential

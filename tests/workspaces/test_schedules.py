@@ -17,7 +17,7 @@ from dashboard.models import Event, Membership, Role
 from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from tests.pages.conftest import make_workspace
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import (
     Command,
     Environment,

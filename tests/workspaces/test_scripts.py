@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from workspaces.drivers import capabilities
-from workspaces.scripts import UNTIL_A_FAILURE, VENV, of_setup, shell_words
+from workspaces.provisioning.scripts import UNTIL_A_FAILURE, VENV, of_setup, shell_words
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from dashboard.models import Actor
 from dashboard.people.access import caller_of
 from tests.pages.conftest import keep_tree, workspace  # noqa: F401 - fixture
-from workspaces import lifecycle, paths
+from workspaces import lifecycle
+from workspaces.host import paths
 from workspaces.models import Environment, Snapshot, Workspace
 from workspaces.provisioning import eligibility
 from workspaces.runner.operations import revise_files, revise_git

@@ -13,9 +13,10 @@ import pytest
 from dashboard.database import clock
 from dashboard.models import Actor
 from tests.support.code_host import TOKEN, CodeHost
-from workspaces import secrets, team_credentials
+from workspaces import secrets
 from workspaces.provisioning.git import addresses, cloning, pushing, running, submodules
 from workspaces.provisioning.git.credentials import NONE, Credential
+from workspaces.secrets import team_credentials
 
 BY = Actor.system("tests")
 SENT = f"Basic {base64.b64encode(f'x-access-token:{TOKEN}'.encode()).decode()}"

@@ -1,9 +1,10 @@
 """Convert workspaces, runs, snapshots, commands, terminals and restores to the fields of their response schemas."""
 
 from dashboard.problems import Problem
-from workspaces import place, recordings
+from workspaces.host import place
 from workspaces.manifests.body import not_kept
 from workspaces.models import Operation, Phase, Run, StateCode
+from workspaces.programs import recordings
 from workspaces.provisioning import isolation, source_history
 
 

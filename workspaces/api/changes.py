@@ -5,11 +5,12 @@ from ninja import Query, Router, Status
 
 from dashboard.web.api_base import PROBLEMS
 from dashboard.web.pages import download
-from workspaces import history, operations
+from workspaces import operations
 from workspaces.api import schemas
 from workspaces.api.lookup import CONTROLLED, ended_well, find
-from workspaces.beside import beside
-from workspaces.comparisons import Comparison, compare, find_point, lines_of
+from workspaces.changes import history
+from workspaces.changes.comparisons import Comparison, compare, find_point, lines_of
+from workspaces.changes.forks import beside
 from workspaces.services import export, pull_requests
 
 router = Router(tags=["changes"])

@@ -10,9 +10,10 @@ from pydantic import Field, StringConstraints
 from dashboard.problems import not_allowed
 from dashboard.web import lookup
 from dashboard.web.api_base import PROBLEMS
-from workspaces import agents_at_work, operations
+from workspaces import operations
 from workspaces.api import schemas
 from workspaces.api.lookup import ended_well, find, operation_out, shown
+from workspaces.lifecycle import agents_at_work
 from workspaces.models import Checkpoint
 from workspaces.services import checkpoints
 

@@ -12,10 +12,11 @@ from dashboard.problems import Problem
 from dashboard.web import lookup
 from dashboard.web.api_base import PROBLEMS, AsyncBearer
 from dashboard.web.lookup import page_of
-from workspaces import lifecycle, operations, recordings
+from workspaces import lifecycle, operations
 from workspaces.api import answers, schemas
 from workspaces.api.lookup import CONTROLLED, MAX_WAIT_S, find
 from workspaces.models import Command, Workspace
+from workspaces.programs import recordings
 from workspaces.services import commands
 
 router = Router(tags=["commands"])

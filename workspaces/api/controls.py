@@ -5,9 +5,9 @@ from datetime import datetime
 from ninja import Router, Status
 
 from dashboard.web.api_base import PROBLEMS
-from workspaces import history
 from workspaces.api import schemas
 from workspaces.api.lookup import find, shown
+from workspaces.changes import history
 from workspaces.manifests.keep import download_of
 from workspaces.models import Run
 from workspaces.provisioning import capacity

@@ -10,9 +10,11 @@ from ninja import Query, Router, Status
 from dashboard.problems import Problem
 from dashboard.web.api_base import PROBLEMS, AsyncBearer
 from dashboard.web.pages import download
-from workspaces import activity, history, lifecycle
+from workspaces import lifecycle
 from workspaces.api import schemas
 from workspaces.api.lookup import answered, find, path_after
+from workspaces.changes import history
+from workspaces.lifecycle import activity
 from workspaces.services import zips
 
 router = Router(tags=["files"])

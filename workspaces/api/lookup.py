@@ -8,10 +8,14 @@ from django.http import HttpResponse, JsonResponse
 from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, unavailable
-from workspaces import absent, activity, agents_at_work, extensions, history, lifecycle, operations, place
+from workspaces import extensions, lifecycle, operations
 from workspaces.api import answers, schemas
+from workspaces.changes import history
+from workspaces.host import place
+from workspaces.lifecycle import activity, agents_at_work
 from workspaces.models import Command, Operation, Terminal, Workspace
-from workspaces.needs_approval import AskFirst
+from workspaces.operations import absent
+from workspaces.operations.needs_approval import AskFirst
 from workspaces.services import agent_bindings
 
 MAX_WAIT_S = 25.0

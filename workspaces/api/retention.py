@@ -9,9 +9,9 @@ from pydantic import Field
 from dashboard.problems import conflict, not_allowed, not_found
 from dashboard.web.api_base import PROBLEMS
 from dashboard.web.pages import as_uuid
-from workspaces import history
 from workspaces.api import schemas
 from workspaces.api.lookup import find, team_of
+from workspaces.changes import history
 from workspaces.models import Hold, Operation
 from workspaces.services import retention
 from workspaces.services.retention import confirming, holds, sweeps

@@ -7,9 +7,9 @@ from ninja import Query, Router, Schema, Status
 
 from dashboard.problems import not_found
 from dashboard.web.api_base import PROBLEMS
-from workspaces import history
 from workspaces.api.lookup import CONTROLLED, find, number_of
-from workspaces.diff.images import type_of
+from workspaces.changes import history
+from workspaces.changes.diff.images import type_of
 from workspaces.models import Snapshot
 from workspaces.services.screenshots import keeping
 

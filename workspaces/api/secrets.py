@@ -11,9 +11,10 @@ from pydantic import AwareDatetime, Field
 from dashboard.models import Team
 from dashboard.problems import invalid, not_allowed
 from dashboard.web.api_base import PROBLEMS
-from workspaces import models, secret_origins, secrets
+from workspaces import models, secrets
 from workspaces.api import schemas
 from workspaces.api.lookup import team_of
+from workspaces.secrets import origins
 from workspaces.services import secret_uses
 
 router = Router(tags=["secrets"])
@@ -95,7 +96,7 @@ def set_secret(request, name: str, wish: SecretIn):
     team, by = _team(request), request.auth.actor
     stored = models.Secret.objects.filter(team=team, name=name, scope=wish.scope).first()
     origin = wish.origin or (stored.origin if stored else "")
-    secret_origins.check_code_host(wish.scope, origin, wish.code_host or "")
+    origins.check_code_host(wish.scope, origin, wish.code_host or "")
     if wish.value is None:
         if wish.origin:
             raise invalid("Set the token or key again with its new origin.", field="value")

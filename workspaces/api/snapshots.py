@@ -10,9 +10,10 @@ from dashboard.problems import not_found
 from dashboard.web.api_base import PROBLEMS, AsyncBearer
 from dashboard.web.lookup import page_of
 from dashboard.web.pages import download
-from workspaces import history, lifecycle, operations
+from workspaces import lifecycle, operations
 from workspaces.api import answers, schemas
 from workspaces.api.lookup import answered, ended_well, find, number_of, operation_out, safety_known
+from workspaces.changes import history
 from workspaces.manifests import keep
 from workspaces.models import Snapshot
 from workspaces.services import archives

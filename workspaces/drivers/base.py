@@ -15,8 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
-from workspaces.default_limits import PIDS
 from workspaces.drivers.capabilities import Capabilities
+from workspaces.drivers.default_limits import PIDS
 from workspaces.drivers.processes import tcp_tables_of
 
 BUILT_IN = {

@@ -2,9 +2,10 @@
 
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict
-from workspaces import needs_approval, operations
+from workspaces import operations
 from workspaces.lifecycle.states import record
 from workspaces.models import Operation
+from workspaces.operations import needs_approval
 
 CANCEL_PERMISSIONS = {
     "snapshot": "use_workspace",

@@ -10,15 +10,17 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid
 from dashboard.text.strict_json import canonical
-from workspaces import absent, operations, team_credentials
+from workspaces import operations
+from workspaces.changes.history import find_snapshot
 from workspaces.drivers import capabilities
-from workspaces.history import find_snapshot
 from workspaces.lifecycle import carried
 from workspaces.lifecycle.boundaries import snapshot_before
 from workspaces.lifecycle.states import must_not_be_trashed, record, resume, retry
 from workspaces.models import KEY_PATTERN, Environment, State, Workspace, WorkspaceLabel
+from workspaces.operations import absent
 from workspaces.provisioning import capacity, caps, eligibility, images, isolation, source_history, uploads
 from workspaces.provisioning.git.addresses import check_git
+from workspaces.secrets import team_credentials
 
 
 def create(team, key: str, *, caller: Caller, wish: dict) -> tuple[Workspace, bool]:

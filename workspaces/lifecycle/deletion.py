@@ -2,9 +2,9 @@
 
 from dashboard.models import Actor
 from dashboard.problems import conflict, not_allowed
-from workspaces import absent, needs_approval
 from workspaces.lifecycle.states import record, submit_exclusive
 from workspaces.models import Hold, Operation, State, Workspace
+from workspaces.operations import absent, needs_approval
 from workspaces.provisioning import caps
 
 

@@ -5,13 +5,14 @@ from contextlib import suppress
 
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, unavailable
-from workspaces import extensions, needs_approval, operations
-from workspaces.activity import touch
-from workspaces.history import LIVE, changes_guarded, find_snapshot, listing, store_of
+from workspaces import extensions, operations
+from workspaces.changes.history import LIVE, changes_guarded, find_snapshot, listing, store_of
+from workspaces.host.paths import inside
+from workspaces.lifecycle.activity import touch
 from workspaces.lifecycle.states import must_be, must_not_be_trashed, record
-from workspaces.masking import masked
 from workspaces.models import Operation, Snapshot, State
-from workspaces.paths import inside
+from workspaces.operations import needs_approval
+from workspaces.secrets.masking import masked
 from workspaces.store import StoreError
 from workspaces.store.objects import FOLDER
 from workspaces.store.safe_open import BadPath, split_path

@@ -10,9 +10,10 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
 from dashboard.people.access import Caller
 from dashboard.problems import conflict, not_allowed, unavailable
-from workspaces import absent, needs_approval, operations
-from workspaces.activity import touch
+from workspaces import operations
+from workspaces.lifecycle.activity import touch
 from workspaces.models import Operation, Phase, Run, State, Workspace
+from workspaces.operations import absent, needs_approval
 from workspaces.provisioning import capacity, caps
 
 STARTING = ("create", "resume", "restore_checkpoint")  # exclusive kinds after which the workspace is up

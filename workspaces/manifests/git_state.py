@@ -13,11 +13,11 @@ import time
 import zlib
 from collections.abc import Iterator
 
+from workspaces.changes.history import named
 from workspaces.git_files import index as git_index
 from workspaces.git_files import patterns as ignore_patterns
 from workspaces.git_files.index import DIRECTORY, GITLINK, Index, Indexed
 from workspaces.git_files.objects import Objects
-from workspaces.history import named
 from workspaces.store import StoreError
 from workspaces.store.files import read_whole
 

@@ -7,8 +7,8 @@ from dashboard.keys import log_key
 from dashboard.problems import invalid, not_found
 from dashboard.text.strict_json import canonical
 from handrail_verify import signed
-from workspaces import absent
 from workspaces.models import KEY_PATTERN, Manifest, Workspace
+from workspaces.operations import absent
 
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 NAME = re.compile(rf"(?P<key>{KEY_PATTERN})/(?:(?P<number>\d{{1,9}})|run/(?P<run>{UUID}))")

@@ -5,7 +5,7 @@ import re
 import stat
 from collections.abc import Iterator
 
-from workspaces.history import named
+from workspaces.changes.history import named
 from workspaces.store import StoreError
 from workspaces.store.files import read_whole
 

@@ -3,9 +3,9 @@
 import posixpath
 import stat
 
+from workspaces.changes.history import named
 from workspaces.git_files import index as git_index
 from workspaces.git_files.index import GITLINK
-from workspaces.history import named
 from workspaces.manifests.git_state import INDEX_BYTES, MAX_INDEXED, UNREADABLE, bytes_of
 
 NAMED = 200

@@ -64,7 +64,7 @@ class OperationQuerySet(LockingQuerySet):
 
 
 class Operation(models.Model):
-    """Work that must happen at most once; workspaces/operations.py changes its phase."""
+    """Work that must happen at most once; workspaces/operations/__init__.py changes its phase."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     runner = models.ForeignKey(Runner, models.PROTECT, null=True, blank=True, related_name="operations")

@@ -6,7 +6,7 @@ from dashboard.models import Team
 
 
 class StoreIdentity(models.Model):
-    """The id of a team's snapshot store, as in the `format` file of the store (workspaces/stores.py)."""
+    """The id of a team's snapshot store, as in the `format` file of the store (workspaces/changes/stores.py)."""
 
     team = models.OneToOneField(Team, models.CASCADE, primary_key=True, related_name="store_identity")
     store_id = models.CharField(max_length=64)

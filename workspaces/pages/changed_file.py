@@ -7,8 +7,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.problems import Problem
 from dashboard.web.pages import asked, signed_in
-from workspaces import history
-from workspaces.comparisons import without_moves
+from workspaces.changes import history
+from workspaces.changes.comparisons import without_moves
 from workspaces.pages import diff_sections, images
 from workspaces.pages.changes import seen_counts, view_of
 from workspaces.pages.diff_sections import Section

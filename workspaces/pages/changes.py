@@ -13,9 +13,10 @@ from dashboard.database import clock
 from dashboard.problems import Problem
 from dashboard.web.background_requests import takes_parts
 from dashboard.web.pages import asked, download, must, signed_in
-from workspaces import extensions, history
-from workspaces.comparisons import Comparison, compare, digest_of, find_point, lines_of, without_moves
-from workspaces.diff import SHOWN_LINES
+from workspaces import extensions
+from workspaces.changes import history
+from workspaces.changes.comparisons import Comparison, compare, digest_of, find_point, lines_of, without_moves
+from workspaces.changes.diff import SHOWN_LINES
 from workspaces.models import State
 from workspaces.pages import diff_sections
 from workspaces.pages.diff_sections import Section, View, sections_of, shown_path

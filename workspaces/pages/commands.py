@@ -10,10 +10,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.text.visible_text import hidden_note
 from dashboard.web.pages import Slice, ask_first, carry_out, download, must, signed_in
-from workspaces import operations, recordings
-from workspaces.checks import checks_of, counted, services_of
+from workspaces import operations
 from workspaces.models import Command
 from workspaces.pages.header import find, load_header
+from workspaces.programs import recordings
+from workspaces.programs.checks import checks_of, counted, services_of
 from workspaces.services import commands as command_service
 from workspaces.services.environments import newest_of
 

@@ -21,11 +21,12 @@ from dashboard.web.pages import (
     must,
     signed_in,
 )
-from workspaces import history, lifecycle, usage
+from workspaces import lifecycle
+from workspaces.changes import history
 from workspaces.models import Operation, Run
 from workspaces.pages.header import find, load_header
 from workspaces.provisioning import capacity
-from workspaces.services import commands, environments, idle, integrity
+from workspaces.services import commands, environments, idle, integrity, usage
 
 
 def _carry(request, team, key, verb, do, *, then="workspace", then_to="", say="", to_operation=False):

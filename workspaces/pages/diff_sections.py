@@ -9,13 +9,14 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
-from workspaces import extensions, history
-from workspaces.comparisons import Comparison, digest_of
-from workspaces.diff import SHOWN_LINES, FileDiff, compare, raw_hunks
-from workspaces.diff.marks import words_of
-from workspaces.diff.readable import NOTEBOOK, UTF_16, readable
-from workspaces.diff.tables import delimiter_of, rows_of
-from workspaces.highlight import deadline
+from workspaces import extensions
+from workspaces.changes import history
+from workspaces.changes.comparisons import Comparison, digest_of
+from workspaces.changes.diff import SHOWN_LINES, FileDiff, compare, raw_hunks
+from workspaces.changes.diff.marks import words_of
+from workspaces.changes.diff.readable import NOTEBOOK, UTF_16, readable
+from workspaces.changes.diff.tables import delimiter_of, rows_of
+from workspaces.changes.highlight import deadline
 from workspaces.models import Workspace
 from workspaces.pages import images
 from workspaces.services import revert

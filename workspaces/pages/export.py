@@ -24,8 +24,9 @@ from dashboard.web.pages import (
     signed_in,
     take_form,
 )
-from workspaces import history, lifecycle, operations
-from workspaces.comparisons import find_point
+from workspaces import lifecycle, operations
+from workspaces.changes import history
+from workspaces.changes.comparisons import find_point
 from workspaces.models import Operation
 from workspaces.pages.forms import ForkForm
 from workspaces.pages.header import load_header

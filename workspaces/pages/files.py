@@ -9,8 +9,8 @@ from django.views.decorators.http import require_safe
 
 from dashboard.problems import Problem
 from dashboard.web.pages import download, signed_in
-from workspaces import history
-from workspaces.highlight import coloured_lines
+from workspaces.changes import history
+from workspaces.changes.highlight import coloured_lines
 from workspaces.pages.header import load_header
 from workspaces.pages.points import SHOWN_ENTRIES, parse_point, path_in, points_of, refused_download
 from workspaces.services import zips

@@ -11,19 +11,20 @@ from django.utils.translation import gettext, gettext_lazy
 from dashboard.database import clock
 from dashboard.models import Agent, Event
 from dashboard.web.pages import Gone
-from workspaces import agents_at_work, endings
-from workspaces.activity import Awake, why_awake
-from workspaces.checks import services_of
+from workspaces.lifecycle import agents_at_work
+from workspaces.lifecycle.activity import Awake, why_awake
 from workspaces.models import AgentsTogether, Operation, State, StateCode, Workspace
+from workspaces.operations import endings
+from workspaces.operations.shown_state import MOVES, frozen_words, out_of_reach, shown_state, what_to_do
 from workspaces.pages.about import About
 from workspaces.pages.operation_view import OperationView
+from workspaces.programs.checks import services_of
 from workspaces.provisioning import capacity, isolation
 from workspaces.secrets import open_findings
 from workspaces.services import retention
 from workspaces.services.agent_bindings import bound
 from workspaces.services.environments.drift import Drift, drift_of
 from workspaces.services.retention import holds
-from workspaces.shown_state import MOVES, frozen_words, out_of_reach, shown_state, what_to_do
 
 ISOLATION_WORDS = {
     "none": gettext_lazy("Not sandboxed: runs as you, in your folder. Handrail asks for approval and takes snapshots."),

@@ -7,7 +7,7 @@ four, read from the bytes. SVG, which may hold scripts, is none of them.
 from django.http import Http404, HttpResponse
 
 from dashboard.web.pages import RAW_POLICY
-from workspaces.diff.images import MAX_BYTES, type_of
+from workspaces.changes.diff.images import MAX_BYTES, type_of
 
 __all__ = ["MAX_BYTES", "answer", "type_of"]
 

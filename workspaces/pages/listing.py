@@ -14,9 +14,9 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard.models import Agent
 from dashboard.problems import Problem
 from dashboard.web.pages import Slice, asked, carry_out, signed_in, take_form, without
-from workspaces.checks import checks_of, in_words
 from workspaces.models import Environment, SavedView, Workspace
 from workspaces.pages.header import count_of, with_display_columns
+from workspaces.programs.checks import checks_of, in_words
 from workspaces.services import listing, saved_views
 
 FIELDS = [field.name for field in fields(listing.Filters)]

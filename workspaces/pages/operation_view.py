@@ -7,7 +7,7 @@ from functools import cached_property
 
 from django.utils.translation import gettext, gettext_lazy
 
-from workspaces import place
+from workspaces.host import place
 from workspaces.lifecycle import permission_to_cancel
 from workspaces.models import Operation, StateCode
 from workspaces.operations import WAITING_KINDS, WAITS

@@ -9,7 +9,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, must, signed_in, take_form
-from workspaces import history
+from workspaces.changes import history
 from workspaces.models import State
 from workspaces.pages.forms import RevisionForm
 from workspaces.pages.header import load_header

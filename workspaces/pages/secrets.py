@@ -13,10 +13,11 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard.models import Team
 from dashboard.problems import Problem, invalid
 from dashboard.web.pages import READ_OR_WRITE, as_uuid, ask_first, carry_out, must, signed_in
-from workspaces import secret_origins, secrets
+from workspaces import secrets
 from workspaces.models import CodeHostKind, Scope, Secret
 from workspaces.pages.header import find
 from workspaces.provisioning.git import ssh_keys
+from workspaces.secrets import origins
 from workspaces.services import environments, secret_expiry, secret_uses
 
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
@@ -215,8 +216,8 @@ def _save(request, form, found=None):
     what = (found.team, found.name, found.scope) if found else (given["team"], given["name"], given["scope"])
     origin, host_key = given.get("origin", ""), given.get("host_key", "")
     try:
-        secret_origins.check_code_host(what[2], origin, given.get("code_host", ""))
-        if found and not given["value"] and secret_origins.check(found.scope, origin) != found.origin:
+        origins.check_code_host(what[2], origin, given.get("code_host", ""))
+        if found and not given["value"] and origins.check(found.scope, origin) != found.origin:
             raise invalid(gettext("Set the token or key again with its new address."), field="value")
         if given["value"] or not found:
             how = {"origin": origin, "host_key": host_key, "expires_at": given["expires_at"]}

@@ -27,9 +27,13 @@ from dashboard.live.feed import feed
 from dashboard.problems import Problem
 from dashboard.text.visible_text import is_hidden
 from dashboard.web.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
-from workspaces import absent, activity, extensions, lifecycle, needs_approval, paths, terminals
+from workspaces import extensions, lifecycle
 from workspaces.drivers.base import DriverError
+from workspaces.host import paths
+from workspaces.lifecycle import activity
 from workspaces.models import State, Terminal, Workspace
+from workspaces.operations import absent, needs_approval
+from workspaces.programs import terminals
 from workspaces.shim import client
 from workspaces.shim.recording import Gap, Output, Resized
 

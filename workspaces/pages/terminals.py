@@ -8,9 +8,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.database import clock
 from dashboard.web.pages import Slice, as_uuid, carry_out, download, must, signed_in
-from workspaces import operations, terminals
+from workspaces import operations
 from workspaces.models import Terminal
 from workspaces.pages.header import find, load_header
+from workspaces.programs import terminals
 from workspaces.services import commands
 
 # xterm.js inserts inline styles; the policy for scripts stays as strict as on other pages.

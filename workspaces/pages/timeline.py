@@ -17,12 +17,13 @@ from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.models import Event
 from dashboard.text.moments import long_date
-from workspaces import changed_lines, extensions
-from workspaces.checks import counted
-from workspaces.comparisons import Lines
+from workspaces import extensions
+from workspaces.changes import changed_lines
+from workspaces.changes.comparisons import Lines
 from workspaces.models import Command
 from workspaces.models.snapshots import SOME_PATHS
-from workspaces.terminals import name_of
+from workspaces.programs.checks import counted
+from workspaces.programs.terminals import name_of
 
 ENTRIES_PER_PAGE = 60
 FOLDED_FROM = 3  # as many quiet entries in a row are one

@@ -24,8 +24,9 @@ from dashboard.web.pages import (
     show_at,
     signed_in,
 )
-from workspaces import history, lifecycle
-from workspaces.comparisons import Restored, deleted
+from workspaces import lifecycle
+from workspaces.changes import history
+from workspaces.changes.comparisons import Restored, deleted
 from workspaces.manifests.body import not_kept
 from workspaces.models import Operation, Snapshot, Workspace
 from workspaces.pages import revisions

@@ -12,7 +12,8 @@ from django.conf import settings
 from dashboard.database.errors import is_away
 from dashboard.database.threads import query_in_thread
 from dashboard.problems import Problem
-from workspaces import paths, runner_client
+from workspaces.host import paths
+from workspaces.operations import runner_client
 from workspaces.previews import headers
 from workspaces.services import previews
 

@@ -11,8 +11,9 @@ from django.db.models import Sum
 
 from dashboard.database import clock
 from dashboard.problems import conflict
-from workspaces import extensions, paths
+from workspaces import extensions
 from workspaces.drivers import capabilities
+from workspaces.host import paths
 from workspaces.models import Cap, CapMeasure, Checkpoint, EgressDay, Run, State, Workspace
 from workspaces.store import Store, StoreError
 

@@ -7,8 +7,8 @@ from django.conf import settings
 
 from dashboard.problems import invalid
 from workspaces.drivers import capabilities
+from workspaces.drivers.registries import DOCKER_HUB, registry_of
 from workspaces.provisioning.git.addresses import allowed_folder, public_addresses
-from workspaces.registries import DOCKER_HUB, registry_of
 
 DEFAULT = "handrail/base:bookworm"  # built by `make images`
 DOCKERFILE = "Dockerfile"

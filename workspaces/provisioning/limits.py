@@ -2,8 +2,8 @@
 
 from django.conf import settings
 
-from workspaces.default_limits import GUEST_CPUS, GUEST_DISK, GUEST_MEMORY, PIDS
 from workspaces.drivers import capabilities
+from workspaces.drivers.default_limits import GUEST_CPUS, GUEST_DISK, GUEST_MEMORY, PIDS
 from workspaces.models import Environment
 
 NAMES = ("memory_bytes", "cpus", "pids", "disk_bytes")

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from workspaces import stores
+from workspaces.changes import stores
 from workspaces.lifecycle.carried import FOLDER
 from workspaces.models import Artifact
 from workspaces.provisioning import uploads

@@ -23,8 +23,9 @@ from dashboard.database.threads import DatabaseThreads, in_threads
 from dashboard.files.locks import take_lock
 from dashboard.logs import about
 from dashboard.workers.wakes import listen
-from workspaces import identity, operations, paths
+from workspaces import operations
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
+from workspaces.host import identity, paths
 from workspaces.models import Operation, Phase, Runner
 from workspaces.provisioning.git.running import delete_keys
 from workspaces.runner import rootfs, server, working

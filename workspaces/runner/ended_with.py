@@ -2,9 +2,9 @@
 
 import asyncio
 
-from workspaces import endings
 from workspaces.drivers.base import BackendLost, DriverError
 from workspaces.models import EndCode, Run
+from workspaces.operations import endings
 
 # Kinds of programs whose end with the Run is told by the end of that; an approved call has an outcome of its own.
 TOLD_BY_THE_RUN = ("command", "maintain", "service", "terminal")

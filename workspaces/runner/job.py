@@ -12,8 +12,8 @@ from dashboard.models import Team
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle, operations
 from workspaces.drivers.base import DriverError, RunRecord
+from workspaces.host.paths import inside
 from workspaces.models import Operation, Phase, ReasonCode, Run, Snapshot, State, Workspace
-from workspaces.paths import inside
 from workspaces.runner import files, programs, snapshots, tree_access
 from workspaces.runner.measure import ports
 from workspaces.runner.refusals import Refused

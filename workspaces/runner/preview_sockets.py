@@ -7,10 +7,10 @@ import socket
 from pathlib import Path
 
 from dashboard.problems import conflict
-from workspaces import paths
 from workspaces.egress.attempts import Attempt
 from workspaces.egress.listeners import NoListeners, Opener
 from workspaces.egress.relay import DISCONNECTED, Flow, Peer, tunnel
+from workspaces.host import paths
 from workspaces.runner.measure import ports
 
 logger = logging.getLogger("handrail.egress")

@@ -12,9 +12,10 @@ from django.utils.crypto import salted_hmac
 from dashboard.keys.keyring import Unreadable
 from dashboard.text.visible_text import plain_size
 from dashboard.workers.failpoints import failpoint
-from workspaces import extensions, lifecycle, paths, secrets
+from workspaces import extensions, lifecycle, secrets
 from workspaces.drivers.base import Address, DriverError
 from workspaces.envelope.output_refusals import sentence
+from workspaces.host import paths
 from workspaces.models import Command, Operation, ReasonCode
 from workspaces.provisioning import limits
 from workspaces.runner import ended_with, quarantine, redacted_files, refused_to_program

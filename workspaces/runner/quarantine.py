@@ -3,8 +3,9 @@
 import logging
 
 from dashboard.database import clock
-from workspaces import lifecycle, quarantine
+from workspaces import lifecycle
 from workspaces.drivers.init_client import InitClient, InitGone, InitRefused
+from workspaces.host import quarantine
 from workspaces.runner.reconcile.liveness import SYSTEM
 from workspaces.store.safe_open import BadPath
 

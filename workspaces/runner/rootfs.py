@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from dashboard.problems import Problem
 from dashboard.text.strict_json import canonical
-from workspaces import paths
 from workspaces.drivers.base import Build, DriverError, ImageMissing, Layer
+from workspaces.host import paths
 from workspaces.models import Snapshot, Workspace
 from workspaces.provisioning import eligibility, images
 from workspaces.provisioning.git.running import CloneFailed

@@ -3,8 +3,9 @@
 import os
 from dataclasses import replace
 
-from workspaces import extensions, paths
+from workspaces import extensions
 from workspaces.drivers.base import DriverError, Limits, RunSpec
+from workspaces.host import paths
 from workspaces.provisioning import agent_programs, git_identity, limits
 from workspaces.runner.code_host import copies
 from workspaces.runner.git import inside

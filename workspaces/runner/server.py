@@ -18,10 +18,10 @@ from django.conf import settings
 from dashboard.door.entering import STOPPED
 from dashboard.models import Actor
 from dashboard.problems import Problem, not_found
-from workspaces import paths
 from workspaces.drivers.base import DriverError
+from workspaces.host import paths
+from workspaces.host.place import refuse_elsewhere
 from workspaces.models import State, Workspace
-from workspaces.place import refuse_elsewhere
 from workspaces.runner import (
     bound_files,
     files,

@@ -11,9 +11,9 @@ from functools import partial
 from django.db import transaction
 
 from workspaces.drivers.base import Driver, RunSpec
+from workspaces.manifests import folder_manifest
 from workspaces.manifests.keep import download_of
 from workspaces.models import Manifest
-from workspaces.runner import folder_manifest
 
 
 def with_manifest(spec: RunSpec, driver: Driver, workspace) -> RunSpec:

@@ -6,13 +6,15 @@ from pathlib import Path
 from dashboard.database import clock
 from dashboard.database.retries import retried
 from dashboard.models import Actor, Team
-from workspaces import lifecycle, paths, stores
-from workspaces.history import named
-from workspaces.manifests import body
+from workspaces import lifecycle
+from workspaces.changes import stores
+from workspaces.changes.history import named
+from workspaces.host import paths
+from workspaces.manifests import body, folder_manifest
 from workspaces.manifests.cause import cause_of
 from workspaces.manifests.keep import keep
 from workspaces.models import Run, Snapshot, Workspace
-from workspaces.runner import folder_manifest, notes, secret_scan, shown_manifest, snapshot_ignore
+from workspaces.runner import notes, secret_scan, shown_manifest, snapshot_ignore
 from workspaces.runner.snapshot_tree import KeptFiles, KeptTree
 from workspaces.services.notes import versions
 from workspaces.store import LocalTree, Store

@@ -8,8 +8,8 @@ from workspaces.models import Lfs, Submodules
 from workspaces.provisioning import limits, uploads
 from workspaces.provisioning.git import addresses, lfs, submodules
 from workspaces.runner import carried
+from workspaces.secrets.team_credentials import credential_of
 from workspaces.store import import_archive
-from workspaces.team_credentials import credential_of
 
 
 def put(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:

@@ -9,7 +9,8 @@ from django.conf import settings
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor
-from workspaces import guarded, history, operations
+from workspaces import operations
+from workspaces.changes import guarded, history
 from workspaces.models import Operation, Snapshot
 
 KIND = "archive"

@@ -9,7 +9,8 @@ from django.db import transaction
 from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid, not_found
-from workspaces import guarded, history, operations, stores
+from workspaces import operations
+from workspaces.changes import guarded, history, stores
 from workspaces.lifecycle.carried import NAME
 from workspaces.lifecycle.states import must_not_be_trashed
 from workspaces.models import Artifact, Operation, Workspace

@@ -4,8 +4,8 @@ import json
 
 from dashboard.models import Actor
 from dashboard.problems import not_found
-from workspaces import runner_client
 from workspaces.models import Workspace
+from workspaces.operations import runner_client
 
 RUNNER_TIMEOUT = 10  # seconds
 

@@ -7,9 +7,11 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
 from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed
-from workspaces import history, lifecycle, needs_approval, operations, runner_client
+from workspaces import lifecycle, operations
+from workspaces.changes import history
 from workspaces.lifecycle.carried import NAME
 from workspaces.models import Checkpoint, Operation, State, Workspace
+from workspaces.operations import needs_approval, runner_client
 from workspaces.provisioning import capacity, caps
 from workspaces.services.retention import holds
 from workspaces.services.retention.layers.checkpoints import remove

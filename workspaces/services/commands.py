@@ -10,10 +10,11 @@ from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import invalid
 from dashboard.text.strict_json import canonical
-from workspaces import holding, needs_approval, operations
+from workspaces import operations
 from workspaces.lifecycle import record, resume_for_use
 from workspaces.models import Command, Operation, Phase, State, Terminal
-from workspaces.scripts import UNTIL_A_FAILURE
+from workspaces.operations import holding, needs_approval
+from workspaces.provisioning.scripts import UNTIL_A_FAILURE
 
 WORKSPACE = "/workspace"  # where programs see the files
 COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument

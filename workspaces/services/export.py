@@ -7,8 +7,9 @@ from contextlib import suppress
 
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict
-from workspaces import code_hosts, lifecycle, needs_approval, operations, runner_client
+from workspaces import code_hosts, lifecycle, operations
 from workspaces.models import Operation, Workspace
+from workspaces.operations import needs_approval, runner_client
 from workspaces.provisioning.git import names
 from workspaces.services import pull_request_templates, pushed
 

@@ -7,7 +7,7 @@ without a change is followed under its old path.
 from dataclasses import dataclass, replace
 
 from dashboard.problems import Problem, not_found
-from workspaces.history import LIVE, store_of, tree_at
+from workspaces.changes.history import LIVE, store_of, tree_at
 from workspaces.models import Snapshot
 from workspaces.store import Change, Entry, Store, StoreError
 from workspaces.store import text as store_text

@@ -15,7 +15,7 @@ from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, operations
 from workspaces.drivers import capabilities
 from workspaces.models import Environment, State, Workspace
-from workspaces.needs_approval import HOOK_FILES  # noqa: F401 - known by this name to what reads a folder
+from workspaces.operations.needs_approval import HOOK_FILES  # noqa: F401 - known by this name to what reads a folder
 from workspaces.services import git_remotes
 
 DRIVER = capabilities.named(own_folder=True)[0]

@@ -4,9 +4,10 @@ from django.conf import settings
 
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid
-from workspaces import lifecycle, runner_client
+from workspaces import lifecycle
 from workspaces.egress.listeners import HANDRAIL_PORT, PROXY_PORT
 from workspaces.models import Workspace
+from workspaces.operations import runner_client
 
 RUNNER_TIMEOUT = 10  # seconds
 MOST = 16

@@ -9,9 +9,10 @@ from django.db.models import F, OuterRef, Q, Subquery
 from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, invalid
-from workspaces import lifecycle, needs_approval
-from workspaces.activity import idle_after, stops_after, why_awake
+from workspaces import lifecycle
+from workspaces.lifecycle.activity import idle_after, stops_after, why_awake
 from workspaces.models import Operation, Run, State, StateCode, Workspace
+from workspaces.operations import needs_approval
 
 IDLE = Actor.system("idle")
 EPHEMERAL = Actor.system("ephemeral")

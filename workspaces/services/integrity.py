@@ -2,8 +2,9 @@
 
 from dashboard.models import Actor
 from dashboard.problems import conflict
-from workspaces import lifecycle, needs_approval
+from workspaces import lifecycle
 from workspaces.models import Operation, State
+from workspaces.operations import needs_approval
 
 
 def prove(workspace, *, by: Actor) -> Operation:

@@ -10,8 +10,8 @@ from django.utils.translation import gettext, gettext_lazy
 from dashboard.database import clock
 from dashboard.problems import invalid
 from dashboard.web.lookup import Order
-from workspaces.checks import failing
 from workspaces.models import State, StateCode
+from workspaces.programs.checks import failing
 
 STATES = [
     ("", gettext_lazy("All"), Q()),

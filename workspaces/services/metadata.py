@@ -8,8 +8,8 @@ from django.utils.translation import gettext
 from dashboard.models import Actor, Team
 from dashboard.problems import invalid
 from workspaces.lifecycle import record
-from workspaces.masking import masked
 from workspaces.models import Workspace, WorkspaceLabel
+from workspaces.secrets.masking import masked
 
 TICKET = re.compile(r"[\w][\w./#-]{0,99}")
 LABEL_NAME = re.compile(r"[^:\s]{1,64}")

@@ -10,11 +10,12 @@ from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid
 from dashboard.web import lookup
-from workspaces import lifecycle, needs_approval, operations
+from workspaces import lifecycle, operations
 from workspaces.egress.attempts import Attempt, Block, BlockCode
 from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule
 from workspaces.egress.passes import proxy_address
 from workspaces.models import Allowance, Contact, EgressDay, Environment, Operation, Run, Workspace
+from workspaces.operations import needs_approval
 from workspaces.services import environments
 
 PHASES = environments.PHASES

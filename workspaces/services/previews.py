@@ -19,7 +19,8 @@ from dashboard.models import Team
 from dashboard.net.addresses import PREVIEWS, is_loopback, local_preview_host
 from dashboard.people.access import Caller, caller_of
 from dashboard.problems import conflict, invalid
-from workspaces import activity, lifecycle
+from workspaces import lifecycle
+from workspaces.lifecycle import activity
 from workspaces.models import Preview, Run, State, Workspace
 from workspaces.services import network
 

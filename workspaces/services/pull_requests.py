@@ -11,22 +11,15 @@ from urllib.parse import urlsplit
 
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid
-from workspaces import (
-    checks,
-    code_hosts,
-    extensions,
-    lifecycle,
-    needs_approval,
-    operations,
-    runner_client,
-    secrets,
-    team_credentials,
-)
+from workspaces import code_hosts, extensions, lifecycle, operations, secrets
 from workspaces.code_hosts import Account, Repository
 from workspaces.code_hosts.base import MAX_BODY, MAX_TITLE
-from workspaces.masking import masked
 from workspaces.models import Command, Operation, PullRequest, Scope, Secret
+from workspaces.operations import needs_approval, runner_client
+from workspaces.programs import checks
 from workspaces.provisioning.git import addresses
+from workspaces.secrets import team_credentials
+from workspaces.secrets.masking import masked
 from workspaces.services import export, pull_request_templates
 
 KIND = "pull_request"

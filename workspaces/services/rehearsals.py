@@ -8,7 +8,8 @@ from django.db import transaction
 from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict
-from workspaces import history, lifecycle, operations
+from workspaces import lifecycle, operations
+from workspaces.changes import history
 from workspaces.models import Operation, Rehearsal, RehearsalStatus, State
 from workspaces.provisioning import capacity
 from workspaces.provisioning.isolation import holds_programs

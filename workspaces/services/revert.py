@@ -4,8 +4,9 @@ import hashlib
 
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
-from workspaces import history, lifecycle, operations
-from workspaces.comparisons import Point
+from workspaces import lifecycle, operations
+from workspaces.changes import history
+from workspaces.changes.comparisons import Point
 from workspaces.models import Operation
 from workspaces.store import text as store_text
 from workspaces.store.lines import split_lines

@@ -1,7 +1,7 @@
 """What a person has reviewed of a workspace's changes, and what can be compared with it."""
 
 from dashboard.database import clock
-from workspaces.comparisons import Comparison
+from workspaces.changes.comparisons import Comparison
 from workspaces.models import SeenFile, Workspace
 
 MAX_OTHERS = 200  # workspaces that a page offers to compare with; an address may name any

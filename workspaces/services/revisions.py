@@ -4,8 +4,8 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid
 from workspaces import lifecycle, operations
-from workspaces.activity import touch
-from workspaces.history import find_snapshot
+from workspaces.changes.history import find_snapshot
+from workspaces.lifecycle.activity import touch
 from workspaces.models import Operation, RevisionHow, State
 from workspaces.provisioning.git import addresses
 

@@ -4,10 +4,11 @@ from collections import defaultdict
 
 from dashboard.models import Team
 from dashboard.problems import conflict, not_found
-from workspaces import secret_origins, secrets
+from workspaces import secrets
 from workspaces.models import HandedSecret, Scope, Secret
 from workspaces.provisioning import git_identity
 from workspaces.provisioning.git import ssh_keys
+from workspaces.secrets import origins
 from workspaces.services import environments, secret_expiry
 
 
@@ -38,7 +39,7 @@ def _told(team: Team, rows) -> list[dict]:
             "name": secret.name,
             "scope": secret.scope,
             "origin": secret.origin,
-            "kind": secret_origins.kind_of(secret),
+            "kind": origins.kind_of(secret),
             "code_host": secret.code_host,
             "host_key": secret.host_key,
             "public_key": secret.public_key,

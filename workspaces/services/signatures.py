@@ -2,10 +2,11 @@
 
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid
-from workspaces import lifecycle, secret_origins, secrets
+from workspaces import lifecycle, secrets
 from workspaces.models import Workspace
 from workspaces.provisioning import git_identity
 from workspaces.provisioning.git import signing
+from workspaces.secrets import origins
 from workspaces.services import network
 
 
@@ -13,7 +14,7 @@ def public_key_for(workspace: Workspace) -> str:
     """Return the public key that commits in a workspace are signed for, "" if they are not signed."""
     if not workspace.environment.sign_commits or not network.reaches_handrail(workspace):
         return ""
-    secret = secret_origins.signing_key_of(workspace.team_id)
+    secret = origins.signing_key_of(workspace.team_id)
     return secret.public_key if secret and secrets.state(secret) == secrets.SET else ""
 
 

@@ -11,7 +11,8 @@ from django.db import transaction
 
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict
-from workspaces import operations, stores
+from workspaces import operations
+from workspaces.changes import stores
 from workspaces.models import Operation, ReasonCode, StoreTask, Workspace
 
 INCONCLUSIVE = (ReasonCode.CANCELLED, ReasonCode.RESTORED)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from dashboard.door.entering import is_agent
 from dashboard.problems import Problem, invalid, not_found
-from workspaces import guarded, history
+from workspaces.changes import guarded, history
 from workspaces.store import StoreError
 
 MAX_ENTRIES = 50_000

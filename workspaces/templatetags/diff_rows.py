@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 
 from dashboard.templatetags.handrail import thousands
 from dashboard.text.visible_text import visible
-from workspaces.diff.marks import words_of
+from workspaces.changes.diff.marks import words_of
 from workspaces.store.diff import MODE, TYPE
 
 register = template.Library()

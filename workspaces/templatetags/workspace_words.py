@@ -8,7 +8,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.text.visible_text import visible
 from workspaces.models import Phase, ReasonCode, State
-from workspaces.shown_state import frozen_words, shown_state
+from workspaces.operations.shown_state import frozen_words, shown_state
 
 register = template.Library()
 

@@ -7,10 +7,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from approvals import runner_part
 from dashboard.workers.loop_watch import LoopWatch
-from workspaces import same_keys
-from workspaces.identity import OtherInstallation
+from workspaces.host import same_keys
+from workspaces.host.identity import OtherInstallation
+from workspaces.host.same_keys import KeysDiffer
 from workspaces.runner.daemon import AlreadyRunning, Daemon
-from workspaces.same_keys import KeysDiffer
 
 
 class Command(BaseCommand):

@@ -5,8 +5,9 @@ from datetime import timedelta
 from dashboard.database import clock
 from dashboard.models import Actor
 from deploy.demo.fortnight import texts
-from workspaces import lifecycle, recordings
+from workspaces import lifecycle
 from workspaces.models import Command, Operation, Phase, Terminal
+from workspaces.programs import recordings
 from workspaces.shim.recording import Recorder
 
 CAP_BYTES = 1 << 20

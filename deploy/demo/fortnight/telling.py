@@ -27,8 +27,9 @@ from dashboard.people.access import Caller, caller_of
 from dashboard.people.provisioning import agent_of, person_in, team_by_slug
 from dashboard.problems import Problem
 from deploy.demo.fortnight import conversation, memory, programs, story
-from workspaces import lifecycle, operations, paths
+from workspaces import lifecycle, operations
 from workspaces.egress.attempts import Attempt
+from workspaces.host import paths
 from workspaces.models import Environment, Runner, State, Workspace, WorkspaceLabel
 from workspaces.runner import notes, snapshots
 from workspaces.services import network

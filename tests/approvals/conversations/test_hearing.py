@@ -5,8 +5,8 @@ import pytest
 from approvals.conversations.rows import INLINE
 from approvals.models import Action, AgentSession, Message, MessageBody
 from workspaces import secrets
-from workspaces.masking import Masker
 from workspaces.models import HandedSecret
+from workspaces.secrets.masking import Masker
 
 from .conftest import CALL, before, said, told
 

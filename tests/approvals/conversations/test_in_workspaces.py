@@ -6,7 +6,7 @@ import pytest
 
 from approvals.conversations import following
 from approvals.models import AgentSession, Follow
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.store import LocalTree
 
 from .conftest import ClaudeFile, said, told

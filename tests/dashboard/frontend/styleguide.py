@@ -6,7 +6,7 @@ from django.template import engines
 from django.utils import timezone
 
 from dashboard.templatetags.handrail import ACTION_STATES, TIERS
-from workspaces.diff import compare
+from workspaces.changes.diff import compare
 
 TEMPLATE = Path(__file__).parent / "templates" / "styleguide.html"
 OLD = b"import environ\n\nenv = environ.Env()\n\nDEBUG = True\nALLOWED_HOSTS = []\nTIME_ZONE = 'UTC'\n"

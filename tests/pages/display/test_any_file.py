@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 from tests.pages.conftest import make_workspace
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Operation
 from workspaces.store import LocalTree, Store
 

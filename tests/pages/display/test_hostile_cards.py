@@ -10,7 +10,7 @@ from approvals.evidence.changes import MAX_RESULT, TooLarge, change_of
 from approvals.pages.json_text import MAX_PRETTY, pretty
 from bench.policy import hostile
 from dashboard.problems import Problem
-from workspaces.diff import TOO_LARGE, compare
+from workspaces.changes.diff import TOO_LARGE, compare
 from workspaces.store.lines import MAX_LINES
 from workspaces.store.text import text_diff
 

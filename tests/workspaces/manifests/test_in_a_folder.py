@@ -5,11 +5,12 @@ import json
 import pytest
 
 from handrail_verify.signed import verify
-from workspaces import paths
+from workspaces.host import paths
+from workspaces.manifests import folder_manifest
+from workspaces.manifests.folder_manifest import digests
 from workspaces.manifests.keep import keep
 from workspaces.models import Environment, Workspace
-from workspaces.runner import folder_manifest, shown_manifest, snapshots
-from workspaces.runner.folder_manifest import digests
+from workspaces.runner import shown_manifest, snapshots
 
 from ..test_folder_environments import folder  # noqa: F401 (a fixture)
 

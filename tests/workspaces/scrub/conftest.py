@@ -8,7 +8,7 @@ from approvals.models import ActionMessage, AgentMessage, SessionPrompt
 from dashboard.database import clock
 from dashboard.models import Actor
 from tests.pages.conftest import ask, decide, keep_tree, make_command, make_workspace, workspace  # noqa: F401 - fixtures
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Snapshot
 from workspaces.services.scrub.value import Wanted
 

@@ -24,7 +24,8 @@ from dashboard.people.access import Caller
 from handrail_verify import signed
 from handrail_verify.log import verify as verify_log
 from handrail_verify.signed import BadManifest
-from workspaces import paths, secrets
+from workspaces import secrets
+from workspaces.host import paths
 from workspaces.models import Artifact, Secret, Snapshot
 from workspaces.runner.operations.scrub import _collect
 from workspaces.services import archives

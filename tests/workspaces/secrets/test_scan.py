@@ -9,7 +9,8 @@ import pytest
 
 from dashboard.keys import keyring
 from dashboard.models import Actor, Event
-from workspaces import paths, secrets
+from workspaces import secrets
+from workspaces.host import paths
 from workspaces.models import Environment, SecretFinding, State, Workspace
 from workspaces.runner import secret_scan, snapshots
 from workspaces.store import StoreError

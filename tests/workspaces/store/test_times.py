@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.workspaces.store.guests import Guest
-from workspaces.history import item_of
+from workspaces.changes.history import item_of
 from workspaces.store import LocalTree, StoreError, import_archive
 from workspaces.store.errors import path_of
 from workspaces.store.file_reader import Reader

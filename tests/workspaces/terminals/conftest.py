@@ -11,7 +11,7 @@ from dashboard.database import clock
 from tests.support.desk import Desk
 from tests.workspaces.drivers.runs import begin, ground  # noqa: F401 - fixtures
 from tests.workspaces.terminals.screens import DESKTOP, listen
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Environment, Operation, Phase, State, Terminal, Workspace
 from workspaces.shim import client
 from workspaces.shim.record import ShimSpec

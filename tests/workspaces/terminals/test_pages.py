@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from dashboard.models import Event
 from tests.support.waiting import until
 from tests.workspaces.terminals.conftest import ended, make_row
-from workspaces import terminals
 from workspaces.models import Operation, Terminal
+from workspaces.programs import terminals
 
 HERE = "/w/payments/repo/terminals/"
 

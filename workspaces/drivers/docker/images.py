@@ -9,7 +9,7 @@ from dataclasses import replace
 from docker import APIClient
 from docker.errors import APIError, NotFound
 
-from workspaces.registries import registry_of
+from workspaces.drivers.registries import registry_of
 
 from ..base import Build, DriverError, ImageMissing, InspectFile, Layer
 from . import dockerfile

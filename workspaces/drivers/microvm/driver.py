@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from dashboard.files.atomic_write import replace_file
-from workspaces.default_limits import GUEST_DISK
+from workspaces.drivers.default_limits import GUEST_DISK
 from workspaces.store.errors import StoreError
 
 from .. import setup_root

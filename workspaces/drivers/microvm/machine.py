@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from dashboard.files.atomic_write import replace_file
-from workspaces.default_limits import GUEST_CPUS
+from workspaces.drivers.default_limits import GUEST_CPUS
 
 from ..base import DriverError
 from ..processes import boot_id

@@ -5,7 +5,7 @@ import contextlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from workspaces.default_limits import GUEST_MEMORY
+from workspaces.drivers.default_limits import GUEST_MEMORY
 
 from ..base import Checkpoint, DriverError, Limits, RunRecord, RunSpec
 from ..init_client import InitClient, InitGone, InitRefused

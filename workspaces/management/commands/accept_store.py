@@ -3,7 +3,7 @@
 from django.core.management.base import BaseCommand, CommandError
 
 from dashboard.models import Actor, Team
-from workspaces import stores
+from workspaces.changes import stores
 from workspaces.store import StoreError
 
 

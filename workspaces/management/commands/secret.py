@@ -7,8 +7,9 @@ from django.core.management.base import BaseCommand, CommandError
 from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem
-from workspaces import secret_origins, secrets
+from workspaces import secrets
 from workspaces.models import Scope
+from workspaces.secrets import origins
 from workspaces.services import secret_uses
 
 BY = Actor.system("manage.py secret")
@@ -49,7 +50,7 @@ class Command(BaseCommand):
         if days is not None and not 1 <= days <= 3650:
             raise CommandError("A secret expires after 1 to 3650 days.")
         expires_at = None if days is None else clock.now() + timedelta(days=days)
-        how = {"origin": secret_origins.check(scope, origin), "host_key": host_key, "expires_at": expires_at}
+        how = {"origin": origins.check(scope, origin), "host_key": host_key, "expires_at": expires_at}
         secrets.put(team, name, scope, read_value(), **how, by=BY, replace=True)
         self.stdout.write(f"{name} is set. New programs get it.")
 

@@ -3,7 +3,7 @@
 from django.core.management.base import BaseCommand, CommandError
 
 from dashboard.models import Actor
-from workspaces import identity
+from workspaces.host import identity
 from workspaces.lifecycle.lost_hosts import give_up
 from workspaces.models import Runner, StoreIdentity
 

@@ -10,11 +10,11 @@ from django.views.decorators.http import require_safe
 
 from dashboard.problems import Problem
 from dashboard.web.pages import signed_in
-from workspaces import beside, history
-from workspaces.beside import ALIKE, DIFFERENT, LEFT, RIGHT
-from workspaces.comparisons import Lines, Point, find_point, lines_of
-from workspaces.diff import FileDiff
-from workspaces.highlight import deadline
+from workspaces.changes import forks, history
+from workspaces.changes.comparisons import Lines, Point, find_point, lines_of
+from workspaces.changes.diff import FileDiff
+from workspaces.changes.forks import ALIKE, DIFFERENT, LEFT, RIGHT
+from workspaces.changes.highlight import deadline
 from workspaces.models import Workspace
 from workspaces.pages.diff_sections import diff_of
 from workspaces.pages.header import load_header
@@ -78,7 +78,7 @@ class Shown:
 def two(request, team, key):
     """Show a workspace beside the one that `with` names, or beside the nearest of its parent and forks."""
     head = load_header(request, team, key, "workspace-changes")
-    family = beside.relatives(head.workspace, request.caller)
+    family = forks.relatives(head.workspace, request.caller)
     chosen = request.GET.get("with") or (family[0].key if family else "")
     context = {"nav": "workspaces", "head": head, "chosen": chosen, "family": family}
     context |= {name: _at(request, name, head.workspace) for name in ("at", "with_at")}
@@ -103,7 +103,7 @@ def _found(request, workspace: Workspace, context: dict) -> dict:
     left = Point(workspace, history.LIVE if context["at"] == history.LIVE else int(context["at"]))
     right = find_point(f"{context['chosen']}:{context['with_at']}", workspace, request.caller)
     with_ignored = request.GET.get("ignored") == "1"
-    found = beside.beside(left, right, with_ignored=with_ignored)
+    found = forks.beside(left, right, with_ignored=with_ignored)
     sides = [Side(point, found.base, name) for point, name in ((left, "at"), (right, "with_at"))]
     for side, rows in zip(sides, found.rows, strict=True):
         side.changed = rows
@@ -128,7 +128,7 @@ def _found(request, workspace: Workspace, context: dict) -> dict:
     }
 
 
-def _shown(file: beside.File, sides: list[Side]) -> Shown:
+def _shown(file: forks.File, sides: list[Side]) -> Shown:
     """Return a file with a cell for each side that changed it."""
     rows = zip(sides, (file.left, file.right), strict=True)
     cells = [Cell(row, _url_of(side, row)) for side, row in rows if row is not None]
@@ -139,7 +139,7 @@ def _url_of(side: Side, row: history.FileChange) -> str:
     return f"{side.changes_url}&path={quote_from_bytes(row.path)}" if side.changes_url else ""
 
 
-def _fill(found: beside.Beside, files: list[beside.File], shown: list[Shown]):
+def _fill(found: forks.Beside, files: list[forks.File], shown: list[Shown]):
     """Put the lines of both sides on the page, for the first of the files that both changed differently."""
     until = deadline()
     for file, on_page in zip(files[:MOST_DIFFS], shown, strict=False):

@@ -8,8 +8,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.problems import Problem, conflict, invalid
 from dashboard.web.pages import READ_OR_WRITE, ask_first, carry_out, must, signed_in
-from workspaces import history
-from workspaces.comparisons import Point
+from workspaces.changes import history
+from workspaces.changes.comparisons import Point
 from workspaces.models import Snapshot
 from workspaces.pages import images
 from workspaces.pages.header import load_header

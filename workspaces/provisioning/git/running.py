@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from dashboard.workers import warden
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.provisioning.git import said
 from workspaces.provisioning.git.addresses import Git, is_lent
 from workspaces.provisioning.git.credentials import NONE, Credential, basic, complaint

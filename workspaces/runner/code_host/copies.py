@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from dashboard.keys.key_files import make_private
-from workspaces import paths
 from workspaces.drivers.box import CODE_HOST
+from workspaces.host import paths
 
 BRANCHES = "copies"
 # The configuration of every git that runs outside the box. Transports are limited by GIT_ALLOW_PROTOCOL.

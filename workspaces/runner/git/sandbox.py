@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from workspaces import paths
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.sandbox import NOBODY, find_bwrap, find_python, system_binds
+from workspaces.host import paths
 from workspaces.models import Lfs, Workspace
 from workspaces.runner.git import inside
 from workspaces.runner.snapshot_tree import KeptTree

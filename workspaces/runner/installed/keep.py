@@ -7,7 +7,7 @@ from django.db import transaction
 from dashboard.database import clock
 from dashboard.models import Event, Team
 from dashboard.problems import Problem
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Environment, HomeLayer, State
 from workspaces.provisioning.install_places import paths_of
 from workspaces.runner import secret_scan, snapshots

@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import HomeLayer, Workspace
 from workspaces.runner import snapshots
 from workspaces.runner.run_spec import uid_of

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from dashboard.problems import not_found
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Workspace
 from workspaces.runner import files
 from workspaces.runner.installed import look

@@ -19,8 +19,9 @@ from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.text.visible_text import plain_size
 from dashboard.workers import lanes
-from workspaces import lifecycle, paths
+from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
+from workspaces.host import paths
 from workspaces.models import Operation, Run, Workspace
 from workspaces.provisioning import capacity, limits
 from workspaces.runner.measure import ports

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from dashboard.models import Team
 from dashboard.workers.failpoints import failpoint
-from workspaces import lifecycle, paths
+from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
+from workspaces.host import paths
 from workspaces.models import EndCode, ReasonCode, State, Workspace
 from workspaces.runner import removing, snapshots, waiting
 from workspaces.runner.job import Job, Kind

@@ -11,7 +11,8 @@ from django.conf import settings
 from dashboard.models import Event, Team
 from dashboard.text.visible_text import plain_size
 from dashboard.workers.failpoints import failpoint
-from workspaces import lifecycle, paths
+from workspaces import lifecycle
+from workspaces.host import paths
 from workspaces.models import Checkpoint, EndCode, ReasonCode, Run, State, Workspace
 from workspaces.provisioning import capacity
 from workspaces.runner import notes, removing, snapshots

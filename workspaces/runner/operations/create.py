@@ -13,11 +13,13 @@ from dashboard.keys.keyring import Unreadable
 from dashboard.models import Team
 from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
-from workspaces import lifecycle, paths, secrets
+from workspaces import lifecycle, secrets
 from workspaces.drivers.base import DriverError
+from workspaces.host import paths
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
 from workspaces.provisioning import capacity, isolation, source_history
 from workspaces.provisioning.git import addresses
+from workspaces.provisioning.scripts import UNTIL_A_FAILURE, of_setup, shell_words
 from workspaces.runner import notes, programs, repository_files, rootfs, snapshots, source_files
 from workspaces.runner.installed import put
 from workspaces.runner.job import Job, Kind
@@ -26,7 +28,6 @@ from workspaces.runner.reconcile import suspended
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import agents_spec, spec_of, uid_of
 from workspaces.runner.shown_manifest import show_first, with_manifest
-from workspaces.scripts import UNTIL_A_FAILURE, of_setup, shell_words
 from workspaces.services import run_tokens
 from workspaces.store import Cancelled, LocalTree, StoreError
 

@@ -4,7 +4,8 @@ import shutil
 from pathlib import Path
 
 from dashboard.database import clock
-from workspaces import lifecycle, paths
+from workspaces import lifecycle
+from workspaces.host import paths
 from workspaces.models import Command, State, Terminal, Workspace
 from workspaces.runner.job import Kind
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
-from workspaces import history, lifecycle, paths, team_credentials
+from workspaces import lifecycle
+from workspaces.changes import history
+from workspaces.host import paths
 from workspaces.models import ReasonCode, State
 from workspaces.provisioning.git import addresses, pushing, said
 from workspaces.provisioning.git.pushing import Pushed
@@ -19,6 +21,7 @@ from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.git import sandbox, shown
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.refusals import Refused, unclear
+from workspaces.secrets import team_credentials
 from workspaces.services import archives, export
 
 UNBORN = "Nothing is committed yet."  # runner/git/probe.py

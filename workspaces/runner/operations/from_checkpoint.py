@@ -1,6 +1,7 @@
 """Put the disks and the memory of a checkpoint in place, in its own workspace or in a new one."""
 
-from workspaces import paths, secrets
+from workspaces import secrets
+from workspaces.host import paths
 from workspaces.models import Checkpoint, Run, Workspace
 from workspaces.runner.job import Job
 from workspaces.runner.refusals import Refused

@@ -9,8 +9,8 @@ from django.db import transaction
 
 from dashboard.database import clock
 from dashboard.models import Event
-from workspaces import paths
-from workspaces.comparisons import Comparison, Point
+from workspaces.changes.comparisons import Comparison, Point
+from workspaces.host import paths
 from workspaces.models import Artifact, Snapshot
 from workspaces.runner import removing, snapshots
 from workspaces.store import LocalTree, StoreError

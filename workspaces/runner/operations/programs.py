@@ -6,13 +6,14 @@ from functools import partial
 from django.utils.dateparse import parse_datetime
 
 from dashboard.database import clock
-from workspaces import activity, lifecycle
+from workspaces import lifecycle
+from workspaces.lifecycle import activity
 from workspaces.models import Command, ReasonCode, Run, State, Terminal, Workspace
+from workspaces.provisioning.scripts import shell_words
 from workspaces.runner import programs
 from workspaces.runner.job import Kind
 from workspaces.runner.reconcile import unseen
 from workspaces.runner.refusals import Refused
-from workspaces.scripts import shell_words
 from workspaces.services import commands
 
 

@@ -3,7 +3,7 @@
 from urllib.parse import unquote_to_bytes
 
 from dashboard.models import Actor, Event
-from workspaces import history
+from workspaces.changes import history
 from workspaces.models import Artifact
 from workspaces.runner import snapshots
 from workspaces.runner.job import Kind

@@ -11,7 +11,7 @@ from functools import partial
 from dashboard.database import clock
 from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
-from workspaces import code_hosts, lifecycle, team_credentials
+from workspaces import code_hosts, lifecycle
 from workspaces.code_hosts import PullRequest as Wanted
 from workspaces.models import PullRequest, ReasonCode, State
 from workspaces.provisioning.git import pushing, running
@@ -20,6 +20,7 @@ from workspaces.provisioning.git.pushing import Pushed
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.operations.export import REASON_LENGTH, find_pushed, push
 from workspaces.runner.refusals import Refused
+from workspaces.secrets import team_credentials
 from workspaces.services import pull_requests
 
 

@@ -3,8 +3,8 @@
 from dashboard.models import Team
 from dashboard.problems import Problem
 from workspaces import lifecycle
+from workspaces.changes.history import find_snapshot
 from workspaces.drivers.base import DriverError
-from workspaces.history import find_snapshot
 from workspaces.lifecycle.boundaries import KIND as BOUNDARY
 from workspaces.models import EndCode, Environment, ReasonCode, State, Workspace
 from workspaces.provisioning import eligibility, source_history

@@ -12,13 +12,14 @@ from django.conf import settings
 
 from dashboard.database import clock
 from dashboard.workers.failpoints import failpoint
-from workspaces import lifecycle, paths
+from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import with_repository
 from workspaces.drivers.sandbox import UID
 from workspaces.envelope.envelope import MEDIUM
+from workspaces.host import paths
 from workspaces.models import ReasonCode, Rehearsal, RehearsalStatus, State
-from workspaces.needs_approval import is_hook_file
+from workspaces.operations.needs_approval import is_hook_file
 from workspaces.provisioning import capacity
 from workspaces.runner import programs, snapshots
 from workspaces.runner.job import Kind

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from dashboard.models import Team
 from dashboard.workers.failpoints import failpoint
-from workspaces import history, lifecycle, needs_approval
-from workspaces import paths as workspace_paths
+from workspaces import lifecycle
+from workspaces.changes import history
 from workspaces.drivers.base import DriverError
+from workspaces.host import paths as workspace_paths
 from workspaces.models import ReasonCode, RevisionHow, Snapshot, Workspace
-from workspaces.needs_approval import HOOK_FILES
+from workspaces.operations import needs_approval
+from workspaces.operations.needs_approval import HOOK_FILES
 from workspaces.provisioning import source_history, uploads
 from workspaces.runner import files, notes, snapshots, source_files
 from workspaces.runner.operations import revise_files, revise_git

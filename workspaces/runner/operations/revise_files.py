@@ -7,9 +7,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from workspaces import history, needs_approval
+from workspaces.changes import history
 from workspaces.models import Snapshot, Workspace
-from workspaces.needs_approval import HOOK_FILES
+from workspaces.operations import needs_approval
+from workspaces.operations.needs_approval import HOOK_FILES
 from workspaces.runner.operations.revise_git import CONFLICTS_NAMED
 from workspaces.services import source_trees
 from workspaces.services.notes import lessons, versions

@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from dashboard.workers.failpoints import failpoint
-from workspaces import history, needs_approval
-from workspaces import paths as workspace_paths
-from workspaces.guarded import needs_a_person
+from workspaces.changes import history
+from workspaces.changes.guarded import needs_a_person
+from workspaces.host import paths as workspace_paths
 from workspaces.manifests.git_state import git_of
 from workspaces.models import ReasonCode
+from workspaces.operations import needs_approval
 from workspaces.provisioning import source_history
 from workspaces.provisioning.git import addresses, cloning, lfs, lfs_filter, mirroring, names
 from workspaces.provisioning.git.running import git_in
@@ -25,10 +26,10 @@ from workspaces.runner.git.merge import BESIDE, MERGE, CannotMerge, Conflict, Fe
 from workspaces.runner.operations.snapshot import snapshot_made_since
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
+from workspaces.secrets.team_credentials import credential_of
 from workspaces.store import Cancelled, LocalTree, StoreError
 from workspaces.store.diff import MODE, Change, reviewed
 from workspaces.store.objects import FOLDER
-from workspaces.team_credentials import credential_of
 
 CONFLICTS_NAMED = 1000
 COMMIT = re.compile(r"[0-9a-f]{40,64}")

@@ -3,7 +3,8 @@
 import time
 
 from dashboard.models import Event, Team
-from workspaces import operations, stores
+from workspaces import operations
+from workspaces.changes import stores
 from workspaces.models import ReasonCode
 from workspaces.runner.job import PROGRESS_INTERVAL_S, Kind
 from workspaces.runner.operations.store import needed_trees

@@ -7,11 +7,13 @@ from dashboard.database import clock
 from dashboard.keys.keyring import Unreadable
 from dashboard.models import Team
 from dashboard.workers.failpoints import failpoint
-from workspaces import endings, extensions, lifecycle, paths
+from workspaces import extensions, lifecycle
 from workspaces.drivers.base import BackendLost, DriverError
-from workspaces.manifests import body
+from workspaces.host import paths
+from workspaces.manifests import body, folder_manifest
 from workspaces.models import EndCode, Phase, Run, State, StateCode, Workspace
-from workspaces.runner import folder_manifest, programs, removing, secret_scan, waiting
+from workspaces.operations import endings
+from workspaces.runner import programs, removing, secret_scan, waiting
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.measure import ports
 from workspaces.runner.reconcile import suspended

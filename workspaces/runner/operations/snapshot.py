@@ -7,12 +7,13 @@ from functools import partial
 from dashboard.models import Team
 from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
-from workspaces import history, lifecycle, operations
-from workspaces.comparisons import Restored
+from workspaces import lifecycle, operations
+from workspaces.changes import history
+from workspaces.changes.comparisons import Restored
 from workspaces.drivers.base import DriverError, Process
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.models.snapshots import SOME_PATHS
-from workspaces.needs_approval import HOOK_FILES
+from workspaces.operations.needs_approval import HOOK_FILES
 from workspaces.provisioning import source_history
 from workspaces.runner import snapshots
 from workspaces.runner.freezing import frozen_programs, unless_ended

@@ -4,7 +4,9 @@ import asyncio
 import time
 from pathlib import Path
 
-from workspaces import operations, paths, stores
+from workspaces import operations
+from workspaces.changes import stores
+from workspaces.host import paths
 from workspaces.models import Artifact, HomeLayer, Rehearsal, Snapshot
 from workspaces.runner.job import PROGRESS_INTERVAL_S, Job, Kind
 from workspaces.services import source_trees, store_maintenance

@@ -12,9 +12,10 @@ from uuid import UUID
 
 from dashboard.database.one_statement import exist
 from dashboard.models import Actor
-from workspaces import lifecycle, paths
+from workspaces import lifecycle
 from workspaces.drivers import cgroups
 from workspaces.drivers.base import DriverError, RunRecord
+from workspaces.host import paths
 from workspaces.models import EndCode, Operation, Run, Runner, State, Workspace
 from workspaces.runner.reconcile import liveness, suspended
 from workspaces.shim import client

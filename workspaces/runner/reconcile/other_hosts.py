@@ -2,7 +2,8 @@
 
 from dashboard.database import clock
 from dashboard.models import Actor, Team
-from workspaces import lifecycle, place
+from workspaces import lifecycle
+from workspaces.host import place
 from workspaces.models import Run, Runner, State, StateCode, Workspace
 from workspaces.models.runners import RUNNER_TIMEOUT
 

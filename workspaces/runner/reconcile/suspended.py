@@ -10,8 +10,8 @@ from pathlib import Path
 
 from django.db.models import Q
 
-from workspaces import paths
 from workspaces.drivers.base import Address, DriverError
+from workspaces.host import paths
 from workspaces.models import Operation, Phase, Run, State, Terminal, Workspace
 from workspaces.shim import client
 from workspaces.shim.record import read_spec

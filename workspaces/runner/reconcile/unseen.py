@@ -8,8 +8,9 @@ recorded (`lifecycle.resume_for_use`), and the operation is due again after that
 from django.db import transaction
 
 from dashboard.models import Team
-from workspaces import endings, lifecycle, operations
+from workspaces import lifecycle, operations
 from workspaces.models import Operation, Phase, State
+from workspaces.operations import endings
 from workspaces.runner import snapshots
 from workspaces.runner.reconcile import liveness
 from workspaces.runner.refusals import Again

@@ -14,9 +14,9 @@ from workspaces.git_files import patterns as ignore_patterns
 from workspaces.models import AgentsTogether, Environment, Lfs, Submodules
 from workspaces.provisioning import agent_programs, eligibility, images, isolation, model_access
 from workspaces.provisioning.git.addresses import check_git, check_word
+from workspaces.secrets.team_credentials import refuse_without_key
 from workspaces.services.environments.limits import check_limits
 from workspaces.services.environments.lines import CHECK_NAME
-from workspaces.team_credentials import refuse_without_key
 
 NAME = re.compile(r"[\w][\w .-]{0,79}")
 PHASES = ("setup", "agent")

@@ -5,9 +5,10 @@ from django.utils.translation import gettext as _
 
 from dashboard.models import Actor, Event
 from dashboard.problems import conflict, invalid
-from workspaces import operations, runner_client
+from workspaces import operations
 from workspaces.drivers import capabilities
 from workspaces.models import Environment, HomeLayer, Operation, State, Workspace
+from workspaces.operations import runner_client
 from workspaces.provisioning.install_places import PLACES
 from workspaces.services.environments.versions import newest_of, save
 

@@ -3,8 +3,9 @@
 from dashboard.models import Team
 from dashboard.people.access import Caller
 from dashboard.problems import Problem, conflict
-from workspaces import history, lifecycle
-from workspaces.activity import touch
+from workspaces import lifecycle
+from workspaces.changes import history
+from workspaces.lifecycle.activity import touch
 from workspaces.models import NoteVersion, State, Workspace
 from workspaces.services.notes import texts, versions
 

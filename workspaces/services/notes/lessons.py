@@ -15,8 +15,8 @@ from dashboard.models import Actor, Event, Team
 from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_found
 from workspaces import code_hosts
-from workspaces.diff import FileDiff
-from workspaces.diff import compare as compare_texts
+from workspaces.changes.diff import FileDiff
+from workspaces.changes.diff import compare as compare_texts
 from workspaces.lifecycle import record
 from workspaces.models import Lesson, LessonState, NoteVersion, Workspace
 from workspaces.services import git_remotes

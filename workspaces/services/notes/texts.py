@@ -7,7 +7,7 @@ from dashboard.keys.keyring import Unreadable
 from dashboard.keys.secret_forms import encoded_forms
 from dashboard.problems import invalid, unavailable
 from workspaces import secrets
-from workspaces.masking import GUESSED, without_keys
+from workspaces.secrets.masking import GUESSED, without_keys
 
 MAX_BYTES = 32 * 1024  # of a workspace's notes
 READ_BYTES = MAX_BYTES + (64 << 10)  # so that a secret's value at the limit is seen whole

@@ -11,8 +11,8 @@ from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import not_found
 from workspaces import lifecycle
-from workspaces.diff import FileDiff
-from workspaces.diff import compare as compare_texts
+from workspaces.changes.diff import FileDiff
+from workspaces.changes.diff import compare as compare_texts
 from workspaces.models import Command, NoteVersion, Terminal
 from workspaces.services.notes.texts import NoteText
 

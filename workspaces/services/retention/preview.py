@@ -10,7 +10,7 @@ from django.conf import settings
 from dashboard.database import clock
 from dashboard.problems import invalid
 from dashboard.text.visible_text import plain_size
-from workspaces import usage
+from workspaces.services import usage
 from workspaces.services.retention import warnings
 from workspaces.services.retention.layers import TRASH, Item, Layer, layers
 from workspaces.services.retention.rules import Rules

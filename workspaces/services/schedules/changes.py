@@ -6,8 +6,9 @@ from dashboard.database import clock
 from dashboard.models import Event, Team
 from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_found
-from workspaces import absent, extensions
+from workspaces import extensions
 from workspaces.models import CatchUp, Environment, JobKind, Schedule, Workspace
+from workspaces.operations import absent
 from workspaces.provisioning import eligibility
 from workspaces.services.commands import COMMAND_BYTES
 from workspaces.services.schedules import cron

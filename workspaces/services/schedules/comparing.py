@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from workspaces import recordings
 from workspaces.models import ScheduledRun, ScheduledState
+from workspaces.programs import recordings
 
 READ_BYTES = 1 << 20  # of each output, from its beginning, in which the first difference is looked for
 LINE_CHARACTERS = 300  # of a line that differs

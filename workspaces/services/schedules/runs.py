@@ -14,8 +14,7 @@ from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid
-from workspaces import extensions, operations, recordings
-from workspaces.checks import has_unknown_end
+from workspaces import extensions, operations
 from workspaces.models import (
     FAILING_STATES,
     OPEN_STATES,
@@ -27,6 +26,8 @@ from workspaces.models import (
     ScheduledRun,
     ScheduledState,
 )
+from workspaces.programs import recordings
+from workspaces.programs.checks import has_unknown_end
 from workspaces.services import commands
 from workspaces.services.schedules import cron, jobs
 from workspaces.services.schedules.changes import MAX_MINUTES

@@ -6,7 +6,7 @@ from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_found
 from workspaces import lifecycle
-from workspaces.diff.images import size_of, type_of
+from workspaces.changes.diff.images import size_of, type_of
 from workspaces.lifecycle.states import must_not_be_trashed
 from workspaces.models import Screenshot, Snapshot, Workspace
 

@@ -9,8 +9,9 @@ from django.db.models import QuerySet
 from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
-from workspaces import operations, runner_client
+from workspaces import operations
 from workspaces.models import Operation, PurgeReceipt, Runner
+from workspaces.operations import runner_client
 from workspaces.services.scrub.places import SNAPSHOT
 from workspaces.services.scrub.value import Wanted
 

@@ -7,12 +7,12 @@ from django.urls import reverse
 
 from dashboard.database.batches import in_batches
 from dashboard.files.atomic_write import replace_file
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Command, Terminal
+from workspaces.programs.terminals import name_of
 from workspaces.services.scrub.places import OUTPUT, Place
 from workspaces.services.scrub.value import Wanted
 from workspaces.shim.recording import segments
-from workspaces.terminals import name_of
 
 NOT_ENDED = "the program has not ended"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from dashboard.database import clock
 from dashboard.database.batches import in_batches
-from workspaces import stores
+from workspaces.changes import stores
 from workspaces.models import Artifact, HomeLayer, Operation, Rehearsal, Snapshot, State, Workspace
 from workspaces.services import source_trees
 from workspaces.services.retention.holds import Held

@@ -18,7 +18,7 @@ from django.conf import settings
 
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import conflict, not_found
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Workspace
 from workspaces.store.safe_open import open_root, parent_beneath
 

@@ -21,8 +21,9 @@ from django.core.cache import cache
 from dashboard.door.entering import is_agent
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
-from workspaces import guarded, needs_approval, runner_client, stores
+from workspaces.changes import guarded, stores
 from workspaces.models import Snapshot, Workspace
+from workspaces.operations import needs_approval, runner_client
 from workspaces.store import Change, Entry, Store, StoreError
 from workspaces.store import text as store_text
 from workspaces.store.diff import with_implied

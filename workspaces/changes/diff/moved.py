@@ -12,7 +12,7 @@ MAX_PLACES = 8  # of one line; what stands in more is no sign of a block
 def moved(lines) -> dict[tuple[str, int], int]:
     """Return {(sign, line number): line number on the other side} of the lines of moved blocks.
 
-    `lines` are (sign, old line number, new line number, text), as workspaces.diff.raw_hunks has them.
+    `lines` are (sign, old line number, new line number, text), as workspaces.changes.diff.raw_hunks has them.
     """
     gone = {old: text for sign, old, _, text in lines if sign == "-"}
     come = {new: text for sign, _, new, text in lines if sign == "+"}

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from dashboard.database.threads import standing_aside
 from dashboard.problems import Problem, unavailable
-from workspaces import paths
+from workspaces.host import paths
 
 PIECE = 1 << 18  # bytes read at once
 SHORT = 5  # seconds; who would wait longer stands aside meanwhile

@@ -5,8 +5,8 @@ from itertools import zip_longest
 
 from django.utils.safestring import SafeString
 
-from workspaces.diff.moved import moved
-from workspaces.highlight import coloured_sides, deadline
+from workspaces.changes.diff.moved import moved
+from workspaces.changes.highlight import coloured_sides, deadline
 from workspaces.store.text import is_binary, text_diff
 
 SHOWN_LINES = 2000  # per file; the patch has the rest
@@ -70,7 +70,7 @@ class FileDiff:
     marks: list[str] = field(default_factory=list)  # what changed besides its lines, for people
     old_path: str = ""
     how: str = ""  # how the bytes were made readable, if they were
-    table: list | None = None  # [(heading, rows)] of a CSV file: workspaces.diff.tables
+    table: list | None = None  # [(heading, rows)] of a CSV file: workspaces.changes.diff.tables
     images: list[bool] = field(default_factory=list)  # whether the old and the new side are shown as images
     sizes: str = ""  # of both sides of a binary file
     restore_from: list = field(default_factory=list)  # (point, its number if it is of this workspace, if it removes)

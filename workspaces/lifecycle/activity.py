@@ -13,8 +13,9 @@ from django.db import OperationalError, connection
 from django.db.models import Q
 
 from dashboard.database import clock
-from workspaces import paths, terminals
+from workspaces.host import paths
 from workspaces.models import Command, Operation, State, Terminal, Workspace
+from workspaces.programs import terminals
 
 TOUCH_INTERVAL = timedelta(seconds=5)  # at most one write to the database in this time
 

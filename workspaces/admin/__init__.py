@@ -6,12 +6,13 @@ from django.contrib import admin
 from dashboard.admin import OF_TEAM, Logged, Shown
 from dashboard.models import Actor
 from dashboard.problems import Problem
-from workspaces import records_admin, secrets  # noqa: F401 - registers the records
+from workspaces import secrets
+from workspaces.admin import records  # noqa: F401 - registers the records
+from workspaces.admin.retention import TeamRetentionAdmin  # noqa: F401 - registers itself
 from workspaces.drivers import capabilities
 from workspaces.models import Cap, Environment, Secret
 from workspaces.provisioning import isolation
 from workspaces.provisioning.caps import in_words
-from workspaces.retention_admin import TeamRetentionAdmin  # noqa: F401 - registers itself
 from workspaces.services import caps, environments
 
 

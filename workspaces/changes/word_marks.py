@@ -1,4 +1,4 @@
-"""Find what differs between two versions of a line, word by word. No Django here: workspaces.lexing runs it."""
+"""Find what differs between two versions of a line, word by word. No Django here: workspaces.changes.lexing runs it."""
 
 import re
 from difflib import SequenceMatcher

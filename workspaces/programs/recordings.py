@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from workspaces import paths
-from workspaces.place import refuse_elsewhere
+from workspaces.host import paths
+from workspaces.host.place import refuse_elsewhere
 from workspaces.shim import client
 from workspaces.shim.recording import Gap, Output, Reader, gap_message, segments
 

@@ -4,8 +4,8 @@ import time
 
 from django.core.cache import cache
 
-from workspaces import paths
-from workspaces.comparisons import Changes, Lines, lines_of
+from workspaces.changes.comparisons import Changes, Lines, lines_of
+from workspaces.host import paths
 from workspaces.store import Store, StoreError
 
 KEPT_SECONDS = 24 * 3600

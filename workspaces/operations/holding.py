@@ -12,9 +12,10 @@ from django.conf import settings
 
 from dashboard.models import Actor
 from dashboard.problems import invalid
-from workspaces import extensions, needs_approval
+from workspaces import extensions
 from workspaces.envelope.envelope import MEDIUM
 from workspaces.models import State
+from workspaces.operations import needs_approval
 from workspaces.provisioning import isolation
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

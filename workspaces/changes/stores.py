@@ -9,7 +9,7 @@ from contextlib import suppress
 from django.conf import settings
 
 from dashboard.models import Actor, Event, Team
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.models import Runner, Snapshot, StoreIdentity, Workspace
 from workspaces.store import Store, StoreError
 

@@ -20,8 +20,9 @@ from dashboard.database.threads import query_in_thread, standing_aside
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
 from dashboard.workers.wakes import wake
-from workspaces import needs_approval, paths
+from workspaces.host import paths
 from workspaces.models import Operation, Phase, StoreIdentity
+from workspaces.operations import needs_approval
 
 logger = logging.getLogger("handrail.operations")
 # Kinds that bring a workspace up or run a program in it; refused while the team is stopped.

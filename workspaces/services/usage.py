@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from workspaces import stores
+from workspaces.changes import stores
 from workspaces.models import Artifact, HomeLayer, Snapshot
 from workspaces.store import StoreError
 from workspaces.store.gc import Forecast

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dashboard.files.atomic_write import replace_file
 from dashboard.files.locks import take_lock
-from workspaces import paths
+from workspaces.host import paths
 from workspaces.store import mount_point
 
 logger = logging.getLogger("handrail.runner")

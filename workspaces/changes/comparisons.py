@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dashboard.problems import invalid, not_found
-from workspaces import absent, guarded, history, ignored
+from workspaces.changes import guarded, history, ignored
 from workspaces.git_files import committed
 from workspaces.models import Workspace
+from workspaces.operations import absent
 from workspaces.store import Store, StoreError, text
 from workspaces.store.diff import ADDED, MODE, MODIFIED, REMOVED, RENAMED, TYPE, Change
 from workspaces.store.objects import FILE, FOLDER

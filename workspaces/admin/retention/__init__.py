@@ -21,8 +21,8 @@ from dashboard.database import clock
 from dashboard.models import Actor, Membership, Role
 from dashboard.problems import Problem
 from dashboard.web.pages import as_uuid
+from workspaces.admin.retention.forms import HoldForm, PutOffForm, RulesForm
 from workspaces.models import Hold, TeamRetention
-from workspaces.retention_admin.forms import HoldForm, PutOffForm, RulesForm
 from workspaces.services import retention
 from workspaces.services.retention import confirming, holds, sweeps
 from workspaces.services.retention.preview import sweep_on

@@ -22,7 +22,7 @@ COLOUR_SECONDS = 2.0  # for all texts of one page
 KEPT_SECONDS = 600
 MAX_PROCESSES = min(2, os.cpu_count() or 1)
 
-painters = Workers(lambda: Worker("workspaces.lexing"), MAX_PROCESSES, queue_seconds=COLOUR_SECONDS)
+painters = Workers(lambda: Worker("workspaces.changes.lexing"), MAX_PROCESSES, queue_seconds=COLOUR_SECONDS)
 
 
 def deadline() -> float:
@@ -84,7 +84,7 @@ def _as_html(lines: list[str], text: str) -> list[SafeString]:
     read = map(as_it_reads, text.split("\n"))
     lines = [
         mark_safe(line) + more for line, more in zip(lines, read, strict=True)
-    ]  # workspaces.lexing has escaped them
+    ]  # workspaces.changes.lexing has escaped them
     return lines[:-1] if text.endswith("\n") or not text else lines
 
 

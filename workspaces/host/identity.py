@@ -14,8 +14,8 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from dashboard.keys.key_files import read_or_make
-from workspaces import same_keys
 from workspaces.drivers.processes import boot_id
+from workspaces.host import same_keys
 from workspaces.models import Runner
 
 

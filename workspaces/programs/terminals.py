@@ -9,8 +9,10 @@ from django.db.models import Q
 
 from dashboard.models import Actor
 from dashboard.problems import conflict, not_allowed
-from workspaces import endings, needs_approval, operations, recordings
+from workspaces import operations
 from workspaces.models import EndCode, Operation, Phase, ReasonCode, State, Terminal
+from workspaces.operations import endings, needs_approval
+from workspaces.programs import recordings
 from workspaces.provisioning import isolation
 from workspaces.shim import client
 from workspaces.shim.recording import asciicast

@@ -1,4 +1,4 @@
-"""`python -m workspaces.lexing`: colour texts for the web process, which kills this one when a text takes too long.
+"""`python -m workspaces.changes.lexing`: colour texts for the web process, which kills this one when a text takes too long.
 
 Lexers are backtracking regular expressions; a few kilobytes can take one minutes. This module imports neither Django's
 settings nor models.
@@ -12,7 +12,7 @@ from pygments.util import ClassNotFound
 
 from dashboard.text.visible_text import visible
 from dashboard.workers.loop import answer_lines
-from workspaces import word_marks
+from workspaces.changes import word_marks
 
 
 def answer(request: dict) -> dict:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dashboard.problems import conflict, invalid
-from workspaces import history
-from workspaces.comparisons import Comparison, Point, compare
+from workspaces.changes import history
+from workspaces.changes.comparisons import Comparison, Point, compare
 from workspaces.models import Snapshot, Workspace
 from workspaces.store.objects import FILE, FOLDER, Entry
 from workspaces.store.text import text_diff

@@ -21,8 +21,9 @@ from dashboard.keys.secret_forms import encoded_forms
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from dashboard.workers.failpoints import failpoint
-from workspaces import extensions, secret_origins
+from workspaces import extensions
 from workspaces.models import Environment, HandedSecret, Scope, Secret, SecretFinding, Workspace
+from workspaces.secrets import origins
 from workspaces.shim.record import Handed
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
@@ -50,7 +51,7 @@ def put(
     `host_key`, which an ssh key needs.
     """
     check_name(name)
-    origin = secret_origins.check(scope, origin)
+    origin = origins.check(scope, origin)
     value = value.replace("\r\n", "\n")  # browsers end lines with CR LF
     _check_value(value)
     _check_expiry(expires_at)
@@ -63,7 +64,7 @@ def put(
         secret = secret or Secret(team=team, name=name, scope=scope)
         if origin and origin != secret.origin:
             secret.origin, secret.host_key, secret.public_key, secret.code_host = origin, "", "", ""
-        value = secret_origins.fit(secret, value, host_key or secret.host_key)
+        value = origins.fit(secret, value, host_key or secret.host_key)
         secret.value, secret.version = ring.encrypt(value.encode(), _associated_data(secret)), uuid.uuid4()
         secret.expires_at, secret.set_at, secret.set_by = expires_at, clock.now(), by.as_json
         secret.save()
@@ -83,9 +84,9 @@ def change_expiry(secret: Secret, expires_at: datetime | None, *, by: Actor):
 
 def change_host_key(secret: Secret, host_key: str, *, by: Actor):
     """Pin other keys of the ssh host that the secret is for. Problem 422 for a text without one."""
-    if not secret_origins.is_ssh(secret.origin):
+    if not origins.is_ssh(secret.origin):
         raise invalid("Only an ssh key has a host key.", field="host_key")
-    pinned = secret_origins.pinned(host_key)
+    pinned = origins.pinned(host_key)
     with Team.objects.turn(secret.team_id):
         if Secret.objects.filter(pk=secret.pk).exclude(host_key=pinned).update(host_key=pinned):
             secret.host_key = pinned
@@ -95,7 +96,7 @@ def change_host_key(secret: Secret, host_key: str, *, by: Actor):
 
 def state_code_host(secret: Secret, code_host: str, *, by: Actor):
     """State which API the host of a token has, "" to have it asked. Problem 422 for another secret."""
-    secret_origins.check_code_host(secret.scope, secret.origin, code_host)
+    origins.check_code_host(secret.scope, secret.origin, code_host)
     with Team.objects.turn(secret.team_id):
         if Secret.objects.filter(pk=secret.pk).exclude(code_host=code_host).update(code_host=code_host):
             secret.code_host = code_host
@@ -150,7 +151,7 @@ def _handed_associated_data(handed: HandedSecret) -> str:
 
 def _data(secret: Secret) -> dict:
     expires = secret.expires_at.isoformat(timespec="seconds") if secret.expires_at else None
-    return {"name": secret.name, "scope": secret.scope, "expires_at": expires} | secret_origins.told(secret)
+    return {"name": secret.name, "scope": secret.scope, "expires_at": expires} | origins.told(secret)
 
 
 # Handing to programs --------------------------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ def for_models(team_id, name: str) -> str:
 
 def for_signing(team) -> str:
     """Return the team's signing key, "" if none is set that is in force."""
-    secret = secret_origins.signing_key_of(team)
+    secret = origins.signing_key_of(team)
     return _for_handrail(team, secret.name, Scope.SIGNING) if secret else ""
 
 

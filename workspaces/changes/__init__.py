@@ -1,0 +1,1 @@
+"""The files of a workspace at a point in time, and what differs between two points."""

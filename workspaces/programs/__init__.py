@@ -1,0 +1,1 @@
+"""Commands, terminals and checks of a workspace, and what they printed."""
