@@ -9,18 +9,19 @@ class ApprovalsConfig(AppConfig):
 
     def ready(self):
         # Needs the models of both apps.
-        from approvals import documents, ports, retention_layers, scrub_rules
-        from approvals.aap import registrations
-        from approvals.log_out import targets
+        from approvals.actions import interrupts
         from approvals.notify import channels
-        from approvals.talk import interrupts
+        from approvals.notify.log_targets import targets
+        from approvals.protocols import documents
+        from approvals.protocols.aap import registrations
+        from approvals.registered import ports, retention, scrub
         from dashboard.door import entering
         from dashboard.people import sso
         from workspaces import extensions
 
         entering.refuse_interrupted.append(interrupts.refuse_verb)
         extensions.ports = ports
-        extensions.retention_layers.extend(retention_layers.LAYERS)
-        extensions.scrub_rules |= scrub_rules.RULES
+        extensions.retention_layers.extend(retention.LAYERS)
+        extensions.scrub_rules |= scrub.RULES
         columns = (channels, targets, documents, sso, registrations)
         extensions.encrypted.extend(each.encrypted_column for each in columns)

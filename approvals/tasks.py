@@ -1,6 +1,7 @@
 """Periodic tasks of approvals, called by the queue and the runner. They may run at any time, twice, or late."""
 
-from approvals import agent_runs, expiry, gate
+from approvals import agent_runs
+from approvals.actions import expiry, gate
 from approvals.models import LogTarget
 from approvals.notify import agent_runs as agent_run_notices
 from approvals.notify import going, notices, scheduled
@@ -26,7 +27,7 @@ def follow_agents() -> int:
 
 def forget_notifications():
     """Delete records of old notifications, and give up webhooks that could not be sent for too long."""
-    from approvals.aap import sending  # here: the runner, which also loads this module, sends nothing
+    from approvals.protocols.aap import sending  # here: the runner, which also loads this module, sends nothing
 
     notices.forget(clock.now())
     sending.forget(clock.now())
@@ -46,21 +47,21 @@ def notify() -> int:
 
 def tell_admins() -> int:
     """Notify admins of the alerts in their team's log; return how many events were taken."""
-    from approvals.log_out import sending  # as above
+    from approvals.notify.log_targets import sending  # as above
 
     return outbox.send_due(sending.LogEvents(LogTarget.objects.to_people()), seconds=LOG_SECONDS)
 
 
 def send_log() -> int:
     """Send the logs of teams to other systems and to folders; return how many events were taken."""
-    from approvals.log_out import sending  # as above
+    from approvals.notify.log_targets import sending  # as above
 
     return outbox.send_due(sending.LogEvents(LogTarget.objects.to_systems()), seconds=LOG_SECONDS)
 
 
 def send_webhooks() -> int:
     """Send due webhooks to the receivers of agents' instances; return how many were accepted."""
-    from approvals.aap import sending  # as above
+    from approvals.protocols.aap import sending  # as above
 
     return outbox.send_due(sending.Webhooks(), seconds=WEBHOOK_SECONDS)
 

@@ -13,9 +13,9 @@ http = get_asgi_application()  # loads the apps; the imports below need the mode
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.sessions import CookieMiddleware
 
+from approvals.agent_runs.model_relay.application import with_model_relay
 from approvals.hooks.fail_closed import fail_closed
-from approvals.intake_limit import in_turn
-from approvals.model_relay.application import with_model_relay
+from approvals.hooks.intake_limit import in_turn
 from dashboard.database.threads import on_request_threads
 from dashboard.ops.health import answers_at_once
 from dashboard.urls import websocket_urlpatterns

@@ -50,9 +50,9 @@ class Team(models.Model):
     event_head = models.CharField(max_length=64, default=GENESIS, editable=False)
     stopped_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
-    # Whether the only person who can approve may approve critical actions alone (approvals/solo.py).
+    # Whether the only person who can approve may approve critical actions alone (approvals/actions/solo.py).
     allows_solo = models.BooleanField(default=True)
-    # Whether critical actions are approved only with a passkey, also by people who have none yet (approvals/step_up).
+    # Whether critical actions are approved only with a passkey, also by people who have none yet (approvals/actions/step_up).
     requires_passkey = models.BooleanField(default=False)
     # Where a workspace's ticket is: "https://tracker.example/{ticket}"; empty: tickets are shown without a link.
     ticket_url = models.CharField(max_length=300, blank=True)

@@ -33,7 +33,7 @@ register_the_rest(["dashboard", "workspaces", "approvals"])
 
 urlpatterns = [
     path("", desk.desk, name="desk"),
-    path("", include("approvals.urls")),
+    path("", include("approvals.pages.urls")),
     path("", include("workspaces.pages.urls")),
     path("log/", desk.log, name="log"),
     path("log/proof/", desk.log_proof, name="log-proof"),
@@ -91,7 +91,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", api.urls),
     path("hooks/", include("approvals.hooks.urls")),
-    path("aap/", include("approvals.aap.urls")),
+    path("aap/", include("approvals.protocols.aap.urls")),
     path("manifest.webmanifest", installable.manifest, name="manifest"),
     path("service-worker.js", installable.service_worker, name="service-worker"),
     path("healthz", health.healthz, name="healthz"),

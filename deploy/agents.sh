@@ -1,5 +1,5 @@
 #!/bin/sh
-# Bring the agents' real programs of agents.txt into a cache outside the repository, for tests/approvals/proof, and print
+# Bring the agents' real programs of agents.txt into a cache outside the repository, for tests/approvals/connect/proof, and print
 # the folder to put before the PATH (HANDRAIL_TEST_AGENTS). From npm only; no install script runs. 1 GB; nothing is done
 # twice. Needs npm with Node 20 or newer, or pip to get one.
 set -eu

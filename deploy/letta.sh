@@ -1,5 +1,5 @@
 #!/bin/sh
-# Letta's own schema of agent files, and Agent Spec's own package, into .venv-letta, for tests/approvals/agent_definitions.
+# Letta's own schema of agent files, and Agent Spec's own package, into .venv-letta, for tests/approvals/agent_runs/definitions.
 # Not all that Letta's package asks for: only what the schema imports. 340 MB.
 set -eu
 cd "$(dirname "$0")/.."

@@ -6,10 +6,11 @@ from decimal import Decimal
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from approvals.agent_runs import asked, requests, turns
-from approvals.model_relay import accounts
+from approvals.actions import asked_by_run as asked
+from approvals.agent_runs import requests, turns
+from approvals.agent_runs.model_relay import accounts
 from approvals.models import ActionEndCode, AgentRun, AgentRunState, AgentTurn, TurnKind
-from approvals.talk import messages
+from approvals.sessions import messages
 from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.people.access import Caller

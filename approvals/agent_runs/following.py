@@ -8,10 +8,11 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from approvals.agent_runs import asked, turns
+from approvals.actions import asked_by_run as asked
+from approvals.agent_runs import turns
 from approvals.agent_runs.launching import MAX_SAID, ProgramResult
-from approvals.agents.transcripts.lines import MAX_ID
-from approvals.model_relay import accounts
+from approvals.agent_runs.model_relay import accounts
+from approvals.agents.lines import MAX_ID
 from approvals.models import OPEN_RUNS, AgentRun, AgentRunState, AgentSession, AgentTurn, TurnEnd, TurnKind
 from dashboard.database import clock
 from dashboard.models import Actor, Team

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 
 from approvals.agent_runs import turns
 from approvals.agent_runs.launching import LAUNCHERS
-from approvals.model_relay import accounts
+from approvals.agent_runs.model_relay import accounts
 from approvals.models import OPEN_RUNS, AgentDefinition, AgentRun, TurnKind
 from dashboard.database import clock
 from dashboard.door.entering import refuse_when_stopped

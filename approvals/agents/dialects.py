@@ -1,13 +1,13 @@
 """The table of dialects: one for each agent, under the contract in `dialect.py`."""
 
-from approvals.agents.acp import ACP
-from approvals.agents.claude_code import ClaudeCode
-from approvals.agents.codex import Codex
-from approvals.agents.copilot import Copilot
+from approvals.agents.acp.dialect import ACP
+from approvals.agents.claude_code.dialect import ClaudeCode
+from approvals.agents.codex.dialect import Codex
+from approvals.agents.copilot.dialect import Copilot
 from approvals.agents.dialect import Dialect
-from approvals.agents.gemini import Gemini
-from approvals.agents.opencode import OpenCode
-from approvals.agents.qwen import Qwen
+from approvals.agents.gemini.dialect import Gemini
+from approvals.agents.opencode.dialect import OpenCode
+from approvals.agents.qwen.dialect import Qwen
 
 ALL = (ClaudeCode(), Codex(), Gemini(), Qwen(), Copilot(), OpenCode())
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in ALL}

@@ -8,13 +8,14 @@ from django.conf import settings
 from ninja import Schema
 from pydantic import Field
 
-from approvals import own_questions, rehearsals
+from approvals.actions import rehearsals
+from approvals.actions.asked_snapshots.state import asked_files
+from approvals.actions.transitions import policy_label
 from approvals.api.schemas import AskedFilesOut, RehearsalOut
 from approvals.api.talk import AgentMessageOut
-from approvals.asked_snapshots.state import asked_files
-from approvals.evaluation import content, current, was_edited
+from approvals.evaluation.judge import content, current, was_edited
 from approvals.models import Action, Tier
-from approvals.transitions import policy_label
+from approvals.questions import own_questions
 
 
 class DecisionOut(Schema):

@@ -7,19 +7,19 @@ from asgiref.sync import sync_to_async
 from ninja import Header, Query, Router, Status
 from pydantic import Field, StringConstraints
 
-from approvals import answer as answers
-from approvals import calls, gate, questions, rehearsals, submission
+from approvals.actions import answer as answers
+from approvals.actions import gate, interrupts, questions_to_agents, rehearsals, submission
+from approvals.actions.mcp_tools import Served
 from approvals.api.action_answers import EvidenceOut, Rows, Whole, row, whole
 from approvals.api.schemas import Digest, ServedTool
 from approvals.api.talk import said_to
-from approvals.calls import Call
-from approvals.evaluation import current, with_all
+from approvals.evaluation import calls
+from approvals.evaluation.calls import Call
+from approvals.evaluation.judge import current, with_all
 from approvals.evidence import evidence_of
 from approvals.line_comments import drafts, sending
-from approvals.mcp_tools import Served
 from approvals.models import Action, Tier
 from approvals.models import Status as ActionStatus
-from approvals.talk import interrupts
 from dashboard.database.threads import query_in_thread
 from dashboard.live.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, invalid, not_found
@@ -175,14 +175,14 @@ async def get_action(request, action_id: UUID, wait: Wait = 0):
         )
     if found is None:
         raise not_found("action")
-    if not caller.is_person and questions.is_unheard(found[2]):
+    if not caller.is_person and questions_to_agents.is_unheard(found[2]):
         await query_in_thread(gate.mark_heard, found[2])
     answer = found[1] if caller.is_person else await query_in_thread(_with_messages, found[1], caller)
     return Status(200, answer)
 
 
 def _is_news(action: Action, caller) -> bool:
-    return gate.is_answered(action) or (not caller.is_person and questions.is_unheard(action))
+    return gate.is_answered(action) or (not caller.is_person and questions_to_agents.is_unheard(action))
 
 
 @router.get("/actions/{action_id}/evidence", response={200: EvidenceOut} | PROBLEMS)

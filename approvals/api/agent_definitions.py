@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from approvals import agent_definitions
-from approvals.agent_definitions import content
-from approvals.agent_definitions.versions import FORMATS
+from approvals.agent_runs import definitions as agent_definitions
+from approvals.agent_runs.definitions import content
+from approvals.agent_runs.definitions.versions import FORMATS
 from approvals.models import AgentDefinition
 from dashboard.problems import not_allowed
 from dashboard.web.api_base import LARGE_BODIES, PROBLEMS

@@ -11,7 +11,7 @@ from pydantic import Field
 from approvals import agent_runs
 from approvals.agent_runs import requests
 from approvals.models import AgentRun, AgentRunState, AgentTurn, TurnEnd
-from approvals.talk import messages
+from approvals.sessions import messages
 from dashboard.problems import invalid, not_allowed
 from dashboard.web.api_base import PROBLEMS
 from dashboard.web.lookup import page_of

@@ -6,7 +6,7 @@ from uuid import UUID
 from ninja import Router, Schema
 from pydantic import Field
 
-from approvals.agent_identity import MAX_PLACES, Choice, Denial, Identity, Place, Tool, known_to
+from approvals.reports.agent_identity import MAX_PLACES, Choice, Denial, Identity, Place, Tool, known_to
 from dashboard.database import clock
 from dashboard.problems import not_found
 from dashboard.web.api_base import PROBLEMS

@@ -12,8 +12,8 @@ from django.http import HttpResponse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from approvals.conversations import exporting, reading
 from approvals.models import AgentSession
+from approvals.sessions import exporting, reading
 from dashboard.problems import not_found
 from dashboard.web.api_base import PROBLEMS
 from dashboard.web.lookup import find, page_of

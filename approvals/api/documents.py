@@ -6,8 +6,8 @@ from uuid import UUID
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from approvals import documents
 from approvals.models import AgentDocument
+from approvals.protocols import documents
 from dashboard.web.api_base import PROBLEMS
 from workspaces.api.schemas import Strict
 

@@ -5,8 +5,8 @@ from datetime import datetime
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from approvals import file_history
-from approvals.acts import Act
+from approvals.reports import file_history
+from approvals.reports.acts import Act
 from dashboard.problems import not_allowed
 from dashboard.web.api_base import PROBLEMS
 from workspaces.api.lookup import find, path_after, point_of

@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from approvals import gate, grant_scopes, grants, secret_reads
+from approvals.actions import gate, grant_scopes, grants, secret_reads
 from approvals.api.actions import Digest
 from approvals.models import Grant
 from approvals.models import Status as ActionStatus

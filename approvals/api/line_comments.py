@@ -8,7 +8,7 @@ from uuid import UUID
 from ninja import Router, Schema, Status
 from pydantic import Field, StringConstraints
 
-from approvals import gate
+from approvals.actions import gate
 from approvals.line_comments import drafts, sending
 from approvals.models import LineComment
 from dashboard.problems import invalid

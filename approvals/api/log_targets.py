@@ -7,8 +7,8 @@ from uuid import UUID
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from approvals.log_out import targets
 from approvals.models import LogTarget
+from approvals.notify.log_targets import targets
 from dashboard.models import Team
 from dashboard.problems import not_allowed
 from dashboard.web.api_base import PROBLEMS

@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Router, Schema, Status
 from pydantic import StringConstraints
 
-from approvals import gate, questions
+from approvals.actions import gate, questions_to_agents
 from approvals.models import ActionMessage
 from dashboard.web.api_base import PROBLEMS
 from workspaces.api.schemas import Strict
@@ -16,7 +16,7 @@ router = Router(tags=["actions"])
 
 
 class NewMessage(Strict):
-    text: Annotated[str, StringConstraints(min_length=1, max_length=questions.MAX_TEXT)]
+    text: Annotated[str, StringConstraints(min_length=1, max_length=questions_to_agents.MAX_TEXT)]
 
 
 class MessageOut(Schema):
@@ -49,5 +49,5 @@ def list_messages(request, action_id: UUID):
 def send_message(request, action_id: UUID, body: NewMessage):
     """As a person: ask the agent about its pending call. As that agent: answer. The action waits on either way."""
     action = gate.find(action_id, caller=request.auth)
-    send = questions.ask if request.auth.is_person else questions.answer
+    send = questions_to_agents.ask if request.auth.is_person else questions_to_agents.answer
     return Status(201, _message(send(action, caller=request.auth, text=body.text), action))

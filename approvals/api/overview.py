@@ -6,10 +6,10 @@ from uuid import UUID
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from approvals import unasked
-from approvals.agent_day import day_of
-from approvals.agent_identity import known_to
-from approvals.changed_since import Changed, changed_since
+from approvals.reports import auto_approved
+from approvals.reports.agent_day import day_of
+from approvals.reports.agent_identity import known_to
+from approvals.reports.changed_since import Changed, changed_since
 from dashboard.database import clock
 from dashboard.problems import invalid, not_allowed
 from dashboard.web import lookup
@@ -67,7 +67,7 @@ class UnaskedOut(Schema):
     workspace: str | None
     at: datetime
     reasons: list[str] = Field(
-        description="the weightiest first: " + ", ".join(unasked.Why.values),
+        description="the weightiest first: " + ", ".join(auto_approved.Why.values),
     )
     weight: int
     looked_by: str | None
@@ -81,7 +81,7 @@ class UnaskedListOut(Schema):
 
 
 class LookedIn(Strict):
-    actions: list[UUID] = Field(max_length=unasked.MAX_MARKED)
+    actions: list[UUID] = Field(max_length=auto_approved.MAX_MARKED)
 
 
 class LookedOut(Schema):
@@ -133,14 +133,14 @@ def read_unasked(request, since: datetime = SINCE, until: datetime | None = UNTI
     if not request.auth.is_person:
         raise not_allowed("Only people can read what is worth a look.")
     _span(since, until)
-    found, ranked = unasked.ranked(request.auth, since, until, looked=looked)
+    found, ranked = auto_approved.ranked(request.auth, since, until, looked=looked)
     return {"total": len(found), "ranked": ranked, "actions": [_unasked(each) for each in found[:MAX_LISTED]]}
 
 
 @router.post("/unasked/looked", response={200: LookedOut} | PROBLEMS)
 def mark_looked(request, body: LookedIn):
     """Mark actions as looked at by the caller. What is marked already, or not the caller's to see, is left out."""
-    return {"marked": unasked.mark_looked(request.auth, body.actions)}
+    return {"marked": auto_approved.mark_looked(request.auth, body.actions)}
 
 
 def _changed(row: Changed) -> dict:
@@ -167,7 +167,7 @@ def _check(check: Check) -> dict:
     return {"name": check.name, "state": check.state.value}
 
 
-def _unasked(found: unasked.Found) -> dict:
+def _unasked(found: auto_approved.Found) -> dict:
     action, look = found.action, getattr(found.action, "look", None)
     return {
         "action": action.pk,

@@ -7,13 +7,13 @@ from uuid import UUID
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from approvals import policies
-from approvals.ask_rate import ask_rate
+from approvals.evaluation import policies
 from approvals.models import Action, Policy
 from approvals.policy import TIERS, PolicyError
-from approvals.policy_changes import effect, history, hits
-from approvals.policy_changes import scopes as policy_scopes
-from approvals.policy_changes.scopes import Scope
+from approvals.reports.ask_rate import ask_rate
+from approvals.reports.policy_changes import effect, history, hits
+from approvals.reports.policy_changes import scopes as policy_scopes
+from approvals.reports.policy_changes.scopes import Scope
 from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.problems import not_allowed, not_found

@@ -5,7 +5,7 @@ from datetime import datetime
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from approvals import emergency_stop
+from approvals.actions import emergency_stop
 from dashboard.models import Team
 from dashboard.web.api_base import PROBLEMS
 

@@ -8,9 +8,9 @@ from django.db.models import Q
 from ninja import Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
-from approvals import gate
+from approvals.actions import gate, interrupts
 from approvals.models import Action, AgentMessage, Interrupt
-from approvals.talk import interrupts, messages
+from approvals.sessions import messages
 from dashboard.database import clock
 from dashboard.problems import conflict
 from dashboard.web import lookup

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from django.conf import settings
 
-from approvals import policies
+from approvals.agents.claude_code.settings import hook_command
+from approvals.agents.codex import trust as codex_trust
 from approvals.agents.dialect import Dialect
-from approvals.connect import claude_folder, codex_trust, git_exclude, home_settings, versions
+from approvals.connect import claude_folder, git_exclude, home_settings, versions
 from approvals.connect.claude_folder import OPERATOR, Connected
-from approvals.connect.claude_settings import hook_command
+from approvals.evaluation import policies
 from dashboard.files.atomic_write import replace_file
 from dashboard.keys.key_files import make_private
 from dashboard.models import Agent, Token

@@ -13,13 +13,16 @@ from pathlib import Path
 
 from django.conf import settings
 
-from approvals import claude_own_settings, policies
+from approvals.actions.transitions import withdraw
 from approvals.agents import dialects
-from approvals.connect import claude_home, claude_rules, claude_settings, folder_line, git_exclude, versions
-from approvals.connect.claude_settings import HOOK_TIMEOUT, LOCAL
+from approvals.agents.claude_code import folder_line
+from approvals.agents.claude_code import own_settings as claude_own_settings
+from approvals.agents.claude_code import settings as claude_settings
+from approvals.agents.claude_code.settings import HOOK_TIMEOUT, LOCAL
+from approvals.connect import claude_home, claude_rules, git_exclude, versions
 from approvals.connect.folder_git import git
+from approvals.evaluation import policies
 from approvals.models import Action, ActionEndCode, Status
-from approvals.transitions import withdraw
 from dashboard.files.atomic_write import replace_file
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor, Agent, Team, Token

@@ -5,9 +5,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from approvals import policies
-from approvals.claude_own_settings import LOCAL, SHARED
+from approvals.agents.claude_code.own_settings import LOCAL, SHARED
 from approvals.connect.folder_git import is_own
+from approvals.evaluation import policies
 from approvals.past.trust import table_text
 from approvals.policy import Policy
 from dashboard.models import Actor

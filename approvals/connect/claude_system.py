@@ -12,11 +12,12 @@ import sys
 from pathlib import Path
 
 from approvals.agents import dialects
-from approvals.connect import claude_folder, claude_settings, hook_watch, versions
+from approvals.agents.claude_code import settings as claude_settings
+from approvals.agents.claude_code.settings import MANAGED
+from approvals.agents.claude_code.settings import SYSTEM_CONNECTION as CONNECTION
+from approvals.agents.claude_code.settings import SYSTEM_FOLDER as FOLDER
+from approvals.connect import claude_folder, hook_watch, versions
 from approvals.connect.claude_folder import GATE_TIMEOUT, OPERATOR
-from approvals.connect.claude_settings import MANAGED
-from approvals.connect.claude_settings import SYSTEM_CONNECTION as CONNECTION
-from approvals.connect.claude_settings import SYSTEM_FOLDER as FOLDER
 from dashboard.files.atomic_write import replace_file
 from dashboard.models import Agent, Token
 from dashboard.people.provisioning import revoke, token_for

@@ -8,8 +8,15 @@ from pathlib import Path
 from django.conf import settings
 
 from approvals.agents import dialects
+from approvals.agents.claude_code import settings as claude_settings
 from approvals.agents.dialect import Dialect
-from approvals.connect import agent_home, claude_folder, claude_home, claude_rules, claude_settings, ungated_sessions
+from approvals.connect import (
+    agent_home,
+    claude_folder,
+    claude_home,
+    claude_rules,
+    ungated_sessions,
+)
 from approvals.connect.claude_folder import Connected
 from dashboard.problems import conflict, invalid
 from workspaces.models import Workspace

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from approvals.connect import json_hooks
+from approvals.agents import json_hooks
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import Problem, invalid
 

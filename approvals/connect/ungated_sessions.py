@@ -8,10 +8,10 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
-from approvals.agents.transcripts import claude_code
-from approvals.agents.transcripts.claude_code import NAME
-from approvals.conversations import places, sessions
+from approvals.agents.claude_code import transcript as claude_code
+from approvals.agents.claude_code.transcript import NAME
 from approvals.models import AgentSession
+from approvals.sessions import places, sessions
 from dashboard.database import clock
 
 GRACE = timedelta(seconds=30)  # after its first line; its hook has been heard by then

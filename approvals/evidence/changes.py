@@ -2,7 +2,7 @@
 
 import json
 
-from approvals.calls import beneath, root_of
+from approvals.evaluation.calls import beneath, root_of
 from approvals.models import Status
 from approvals.policy.patches import BadPatch, read_patch
 from dashboard.problems import Problem

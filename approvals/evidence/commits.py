@@ -1,6 +1,6 @@
 """Parse what a command stages and commits before it pushes, for a rehearsal by git (workspaces/runner/git/probe.py)."""
 
-from approvals.calls import beneath
+from approvals.evaluation.calls import beneath
 
 from .argv import Parsed, after, git_verb, is_known, parse
 

@@ -2,8 +2,8 @@
 
 import json
 
-from approvals.calls import beneath
-from approvals.own_verbs import gathers
+from approvals.evaluation.calls import beneath
+from approvals.evaluation.own_verbs import gathers
 from dashboard.text.visible_text import plain_size
 from workspaces.operations import runner_client
 

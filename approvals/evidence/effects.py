@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from approvals.calls import parsed, root_of
-from approvals.own_verbs import OWN_VERBS, PUSHES, OwnVerb, gathers
+from approvals.evaluation.calls import parsed, root_of
+from approvals.evaluation.own_verbs import OWN_VERBS, PUSHES, OwnVerb, gathers
 from approvals.policy.patches import TOOL
 from dashboard.problems import Problem
 from workspaces.changes import history

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from approvals.calls import beneath
+from approvals.evaluation.calls import beneath
 from dashboard.problems import Problem
 
 from .argv import after, is_known, parse

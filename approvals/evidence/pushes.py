@@ -5,8 +5,8 @@ from urllib.parse import urlsplit, urlunsplit
 from django.conf import settings
 from django.utils import translation
 
-from approvals.calls import beneath
-from approvals.own_verbs import gathers
+from approvals.evaluation.calls import beneath
+from approvals.evaluation.own_verbs import gathers
 from dashboard.problems import Problem
 from workspaces.services import export, left_out, pull_requests
 

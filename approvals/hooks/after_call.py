@@ -4,11 +4,11 @@ from contextlib import suppress
 
 from django.db import transaction
 
+from approvals.actions.transitions import record
 from approvals.agents.heard import After
-from approvals.evaluation import content
+from approvals.evaluation.judge import content
 from approvals.hooks import held_calls, opened_hosts
 from approvals.models import Action
-from approvals.transitions import record
 from dashboard.problems import Problem
 from workspaces.drivers.handrail_run import HOW_TO_ASK
 from workspaces.envelope.output_refusals import refusals_in, sentence

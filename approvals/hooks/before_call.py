@@ -5,17 +5,18 @@ from functools import partial
 
 from asgiref.sync import sync_to_async
 
-from approvals import gate, own_questions
+from approvals.actions import gate
 from approvals.agents.dialect import ALL_DAY, ALLOW, DENY, NONE, WHOLE, Dialect, Reply
 from approvals.agents.heard import Asked, Before, OfCall
-from approvals.calls import GATE, Call
+from approvals.evaluation.calls import GATE, Call
+from approvals.evaluation.wrapping import can_wrap
 from approvals.hooks import held_calls, opened_hosts, own_prompts, repeated
 from approvals.hooks.connection import connection_of
 from approvals.hooks.hold import LONGEST_HOLD, Verdict, hold
 from approvals.hooks.workspace_of import sign_of_life, workspace_of
 from approvals.models import Action, Status
-from approvals.own_questions import ELICITATION
-from approvals.wrapping import can_wrap
+from approvals.questions import own_questions
+from approvals.questions.own_questions import ELICITATION
 from dashboard.database import clock
 
 APPLIED = "This was tried on a copy, and a person approved and applied the result, so it must not run again."

@@ -12,11 +12,11 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
-from approvals.calls import Call
-from approvals.context import code_host
-from approvals.evaluation import content, current
+from approvals.actions.transitions import record
+from approvals.evaluation.calls import Call
+from approvals.evaluation.context import code_host
+from approvals.evaluation.judge import content, current
 from approvals.models import Action
-from approvals.transitions import record
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import conflict
 from workspaces.drivers import handrail_run

@@ -9,15 +9,16 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 
-from approvals import agent_messages, gate, own_questions, questions
+from approvals.actions import agent_messages, gate, questions_to_agents
 from approvals.agents.dialect import ALL_DAY
-from approvals.calls import Call
-from approvals.evaluation import content
+from approvals.evaluation.calls import Call
+from approvals.evaluation.judge import content
 from approvals.hooks import open_hooks
 from approvals.hooks.connection import connection_of
+from approvals.hooks.intake_limit import turn
 from approvals.hooks.open_hooks import OpenHook
-from approvals.intake_limit import turn
 from approvals.models import Action, ActionEndCode, Status
+from approvals.questions import own_questions
 from dashboard.database.threads import query_in_thread
 from dashboard.door.entering import let_in
 from dashboard.live.long_poll import place_for, same_view, wait_for
@@ -136,7 +137,7 @@ async def _answer(call: Call, request, caller: Caller, hook: OpenHook, patience_
 
 
 async def _take_answer(action: Action, call: Call, caller: Caller):
-    take = sync_to_async(questions.take_answer)
+    take = sync_to_async(questions_to_agents.take_answer)
     for pause in ANSWER_PAUSES:
         if await take(action, call, caller=caller, is_last=pause is None):
             return
@@ -147,7 +148,7 @@ async def _wait(action: Action, caller: Caller, deadline: float) -> Action:
     with place_for(caller):
         found = await wait_for(
             partial(gate.find_all, caller=caller),
-            lambda found: found is None or gate.is_answered(found) or questions.is_unheard(found),
+            lambda found: found is None or gate.is_answered(found) or questions_to_agents.is_unheard(found),
             team_ids=caller.team_ids,
             subject=str(action.pk),
             timeout=deadline - time.monotonic(),

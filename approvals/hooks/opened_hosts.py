@@ -10,9 +10,9 @@ from contextlib import suppress
 
 from django.utils.crypto import salted_hmac
 
+from approvals.actions.approved_hosts import hosts_of
 from approvals.agents.dialect import WHOLE, Dialect
-from approvals.approved_hosts import hosts_of
-from approvals.evaluation import content
+from approvals.evaluation.judge import content
 from approvals.models import Action
 from dashboard.problems import Problem
 from workspaces.operations import runner_client

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from approvals import claude_own_settings
 from approvals.agents import dialects
+from approvals.agents.claude_code import own_settings as claude_own_settings
 from approvals.agents.dialect import Dialect, Reply
 from approvals.agents.heard import Began
 from approvals.hooks.workspace_of import workspace_of

@@ -4,14 +4,14 @@ If a person approved exactly this call on the Desk, the prompt is answered with 
 asking anybody, the agent asks its user, whose settings require that.
 """
 
-from approvals import gate
-from approvals.agents.acp import CLIENT_PREFIX
+from approvals.actions import gate
+from approvals.actions.transitions import final_decision
+from approvals.agents.acp.dialect import CLIENT_PREFIX
 from approvals.agents.dialect import ALLOW, Reply
 from approvals.agents.heard import Before, OwnPrompt
-from approvals.evaluation import content
+from approvals.evaluation.judge import content
 from approvals.hooks import held_calls, sessions
 from approvals.models import Action, Status
-from approvals.transitions import final_decision
 from dashboard.text import strict_json
 
 

@@ -10,11 +10,12 @@ from functools import partial
 from django.conf import settings
 from django.urls import reverse
 
+from approvals.actions import interrupts
 from approvals.agents.dialect import DENY, Dialect, Reply
 from approvals.agents.heard import After, Before, Heard, TurnEnded
 from approvals.hooks.connection import connection_of
 from approvals.models import Interrupt
-from approvals.talk import interrupts, messages
+from approvals.sessions import messages
 
 
 def add(reply: Reply, request, heard: Heard, dialect: Dialect, caller) -> Reply:

@@ -3,11 +3,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from approvals import agent_messages, gate
-from approvals.calls import Call
+from approvals.actions import agent_messages, gate, interrupts
+from approvals.evaluation.calls import Call
 from approvals.hooks.hold import Verdict
 from approvals.models import Action, Status
-from approvals.talk import interrupts
 from dashboard import json_text
 from dashboard.database import clock
 

@@ -2,10 +2,10 @@
 
 from django.db.models import F, Q, QuerySet
 
-from approvals import agent_messages
-from approvals.calls import GATE
-from approvals.evaluation import with_all
-from approvals.expiry import mark_uncertain
+from approvals.actions import agent_messages
+from approvals.actions.expiry import mark_uncertain
+from approvals.evaluation.calls import GATE
+from approvals.evaluation.judge import with_all
 from approvals.hooks import open_hooks, repeated
 from approvals.models import Action, Status
 from dashboard.database import clock

@@ -7,17 +7,16 @@ from contextlib import suppress
 
 from asgiref.sync import sync_to_async
 
-from approvals import prompts
+from approvals.actions import interrupts
 from approvals.agents import dialects
 from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
 from approvals.agents.heard import After, Asked, Before, Began, Ended, Heard, OwnPrompt, Prompted, TurnEnded, Turning
-from approvals.conversations import acp, hearing
 from approvals.hooks import before_call, other_hooks, own_prompts, people
 from approvals.hooks.endings import call_ended, turn_or_session_ended
 from approvals.hooks.hold import check_size, read_body, read_caller
 from approvals.hooks.responses import fails_closed
 from approvals.hooks.workspace_of import sign_of_life, workspace_of
-from approvals.talk import interrupts
+from approvals.sessions import acp, hearing, prompts
 from dashboard.door.walk import takes_tokens
 from dashboard.models import Event
 from dashboard.problems import Problem, not_found

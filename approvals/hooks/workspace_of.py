@@ -2,8 +2,8 @@
 
 from contextlib import suppress
 
-from approvals import calls
 from approvals.agents.heard import Heard
+from approvals.evaluation import calls
 from approvals.hooks.connection import UNKNOWN, connection_of
 from dashboard.problems import Problem
 from workspaces.lifecycle import activity

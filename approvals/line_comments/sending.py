@@ -1,10 +1,10 @@
 """Send drafts to an agent: as messages, or with the denial of a call."""
 
-from approvals import decisions
-from approvals.answer import DENY, Answer
+from approvals.actions import decisions
+from approvals.actions.answer import DENY, Answer
 from approvals.line_comments import drafts as drafts_of
 from approvals.models import Action, LineComment
-from approvals.talk import messages
+from approvals.sessions import messages
 from dashboard.database import clock
 from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict, invalid

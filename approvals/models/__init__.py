@@ -1,4 +1,4 @@
-"""Policies, actions, decisions and grants. Only approvals.transitions.move changes an action's status."""
+"""Policies, actions, decisions and grants. Only approvals.actions.transitions.move changes an action's status."""
 
 import uuid
 
@@ -6,7 +6,6 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from approvals import own_questions
 from approvals.models.aap import AapInstance, AapInstanceUpdate, AapRequest  # noqa: F401 - Django looks for an app's models here
 from approvals.models.agent_definitions import AgentDefinition  # noqa: F401 - as above
 from approvals.models.agent_runs import (  # noqa: F401 - as above
@@ -47,6 +46,7 @@ from approvals.models.presence import CardViewer  # noqa: F401 - as above
 from approvals.models.prompts import SessionPrompt  # noqa: F401 - as above
 from approvals.models.talk import AgentMessage, Interrupt  # noqa: F401 - as above
 from approvals.models.usage import ModelUsage  # noqa: F401 - as above
+from approvals.questions import own_questions
 from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Agent, Team
 from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
@@ -172,7 +172,7 @@ class Action(models.Model):
     consume_key = models.CharField(max_length=200, null=True, blank=True)  # the AAP request and key that consumed it
     ended_at = models.DateTimeField(null=True, blank=True)
     snapshot_before = models.ForeignKey(Snapshot, models.SET_NULL, null=True, blank=True, related_name="+")
-    # The files as they were when it began to wait (approvals.asked_snapshots), and the operation that takes it.
+    # The files as they were when it began to wait (approvals.actions.asked_snapshots), and the operation that takes it.
     asked_snapshot = models.ForeignKey(
         Snapshot, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
@@ -384,7 +384,7 @@ class GrantQuerySet(models.QuerySet):
 
 
 class Grant(models.Model):
-    """An approval in advance, limited in time and uses, and revocable (see approvals/grants.py for what it covers)."""
+    """An approval in advance, limited in time and uses, and revocable (see approvals/actions/grants.py for what it covers)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="grants")

@@ -78,7 +78,7 @@ class AapInstanceUpdate(AapAttempt):
         return f"change of {self.instance_id}"
 
 
-# A request that Handrail carries out itself is not resolved by its approval (approvals.aap.wire).
+# A request that Handrail carries out itself is not resolved by its approval (approvals.protocols.aap.wire).
 OVER = Q(action__ended_at__isnull=False) | Q(action__mode="gate", action__operation=None)
 RESOLVED = OVER & ~Q(action__status="pending")
 

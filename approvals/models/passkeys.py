@@ -20,7 +20,7 @@ class PasskeyChallenge(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     action = models.ForeignKey("approvals.Action", models.CASCADE, related_name="+")
     digest = models.CharField(max_length=64)
-    verdict = models.CharField(max_length=200)  # approvals.step_up.requirement.verdict_of
+    verdict = models.CharField(max_length=200)  # approvals.actions.step_up.requirement.verdict_of
     nonce = models.CharField(max_length=64, default=_nonce)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)

@@ -16,7 +16,7 @@ class SessionPrompt(models.Model):
     id = models.BigAutoField(primary_key=True)
     agent = models.ForeignKey(Agent, models.CASCADE, related_name="+")
     session = models.CharField(max_length=200)
-    text = models.TextField()  # without secret values, cut to approvals.prompts.MAX_TEXT
+    text = models.TextField()  # without secret values, cut to approvals.sessions.prompts.MAX_TEXT
     at = models.DateTimeField()
 
     class Meta:

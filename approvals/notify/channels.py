@@ -8,12 +8,12 @@ from urllib.parse import parse_qsl, urlsplit
 from django.db import transaction
 
 from approvals.models import Channel
-from approvals.notify.reach import only_reachable
 from dashboard.database import clock
 from dashboard.keys import keyring
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict, invalid
 from dashboard.workers.outbox import NotSent
+from workspaces.services.outbound import only_reachable
 
 SERVICES = {
     "ntfy": "ntfy (http)",

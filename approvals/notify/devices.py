@@ -11,11 +11,11 @@ from django.utils.crypto import constant_time_compare
 
 from approvals.models import PushSubscription
 from approvals.notify.hashes import sha256
-from approvals.notify.reach import is_acceptable_endpoint
 from dashboard.database import clock
 from dashboard.people.sessions import device_name
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict, invalid
+from workspaces.services.outbound import is_acceptable_endpoint
 
 MAX_DEVICES = 20  # of one person
 

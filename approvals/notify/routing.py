@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from django.conf import settings
 from django.utils.translation import get_language
 
-from approvals.decisions import may_approve
+from approvals.actions.decisions import may_approve
 from approvals.models import Action, NotificationSettings, Tier
 from dashboard.models import Membership
 from dashboard.people.access import MATRIX, ROLES, Caller

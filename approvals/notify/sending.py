@@ -18,11 +18,11 @@ from approvals.models import Action, Channel, Delivery, DeliveryKind, PushSubscr
 from approvals.notify import channels, going, messages, tokens, vapid
 from approvals.notify.devices import has_live_session
 from approvals.notify.hashes import sha256
-from approvals.notify.reach import Unreachable, only_reachable
 from approvals.notify.routing import settings_of
 from dashboard import json_text
 from dashboard.database import clock
 from dashboard.workers.outbox import Message, NotNeeded, NotSent, Sender
+from workspaces.services.outbound import Unreachable, only_reachable
 
 TIMEOUT = 10  # seconds without a byte, of one message
 CLOSE_TTL, OTHER_TTL = 3600, 6 * 3600  # seconds for which a push service keeps a message

@@ -2,11 +2,12 @@
 
 import secrets
 
-from approvals import expiry, gate, own_questions
-from approvals.answer import Answer
+from approvals.actions import expiry, gate
+from approvals.actions.answer import Answer
+from approvals.actions.transitions import record
 from approvals.models import Action, Delivery, PushToken, Tier
 from approvals.notify.hashes import sha256
-from approvals.transitions import record
+from approvals.questions import own_questions
 from dashboard.database import clock
 from dashboard.people.access import Caller
 from dashboard.problems import conflict, not_allowed, not_found

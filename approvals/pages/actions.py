@@ -11,9 +11,9 @@ from django.utils.html import format_html
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import expiry, gate, questions, solo
-from approvals.answer import EDIT, Answer
-from approvals.calls import parsed
+from approvals.actions import expiry, gate, questions_to_agents, solo
+from approvals.actions.answer import EDIT, Answer
+from approvals.evaluation.calls import parsed
 from approvals.evidence import sent_by
 from approvals.line_comments import drafts, placing, sending
 from approvals.models import Action, Decision, Status
@@ -161,7 +161,9 @@ def ask(request, pk):
     text = asked(request, "text")["text"]
     then = reverse("action", args=[pk]) + filter_query(chosen_filters(request))
     say = gettext("Asked %(agent)s. The call keeps waiting.") % {"agent": found.agent}
-    return carry_out(request, lambda: questions.ask(found, caller=request.caller, text=text), then=then, say=say)
+    return carry_out(
+        request, lambda: questions_to_agents.ask(found, caller=request.caller, text=text), then=then, say=say
+    )
 
 
 @signed_in

@@ -9,11 +9,11 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.agent_day import actions_of, day_of
-from approvals.agent_identity import MAX_PLACES, Identity
-from approvals.conversations.reading import SUB_AGENTS
 from approvals.pages.card import cards_of, for_rows
 from approvals.pages.changed import Row
+from approvals.reports.agent_day import actions_of, day_of
+from approvals.reports.agent_identity import MAX_PLACES, Identity
+from approvals.sessions.reading import SUB_AGENTS
 from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.problems import invalid

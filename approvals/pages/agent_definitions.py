@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from approvals import agent_definitions
-from approvals.agent_definitions import content, versions
-from approvals.agent_definitions.letta import SUFFIX
+from approvals.agent_runs import definitions
+from approvals.agent_runs.definitions import content, versions
+from approvals.agent_runs.definitions.letta import SUFFIX
 from approvals.models import AgentDefinition
 from dashboard.models import Team
 from dashboard.problems import Problem, invalid
@@ -84,7 +84,7 @@ def _find(request, name: str) -> AgentDefinition:
     version = asked(request, "version")["version"]
     number = int(version) if version.isdecimal() and len(version) < 9 else None
     try:
-        return agent_definitions.find(request.caller, name, number)
+        return definitions.find(request.caller, name, number)
     except Problem as problem:
         raise Http404(problem.detail) from None
 
@@ -92,7 +92,7 @@ def _find(request, name: str) -> AgentDefinition:
 @signed_in
 @require_safe
 def index(request):
-    page = Slice(request, agent_definitions.newest(request.caller))
+    page = Slice(request, definitions.newest(request.caller))
     context = {"nav": "agent-runs", "page": page, "may_write": bool(_teams(request.caller))}
     return render(request, "approvals/agent_definitions.html", context)
 
@@ -107,7 +107,7 @@ def definition(request, name):
     context = {
         "nav": "agent-runs",
         "definition": found,
-        "changes": agent_definitions.compare(before, found) if before else [],
+        "changes": definitions.compare(before, found) if before else [],
         "before": before,
         "variables": "\n".join(f"{key}={value}" for key, value in found.content["variables"].items()),
         "settings": json.dumps(found.content["model"]["settings"], ensure_ascii=False),
@@ -131,7 +131,7 @@ def edit(request, name):
     return take_form(
         request,
         form,
-        lambda cleaned: agent_definitions.save(
+        lambda cleaned: definitions.save(
             found.team,
             found.name,
             form.parsed(),
@@ -164,7 +164,7 @@ def take_in(request):
     return take_form(
         request,
         form,
-        lambda cleaned: agent_definitions.import_document(
+        lambda cleaned: definitions.import_document(
             cleaned["team"],
             cleaned["document"].encode(),
             caller=request.caller,
@@ -189,5 +189,5 @@ def export(request, name, form):
     found = _find(request, name)
     if form not in SUFFIXES:
         raise Http404("no such format")
-    text = json.dumps(agent_definitions.export(found, form), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(definitions.export(found, form), indent=2, ensure_ascii=False) + "\n"
     return download(request, iter([text.encode()]), f"{found.name}{SUFFIXES[form]}", "application/json")

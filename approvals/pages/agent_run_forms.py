@@ -5,7 +5,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from approvals.agent_runs import requests
 from approvals.models import AgentDefinition
-from approvals.talk import messages
+from approvals.sessions import messages
 from dashboard.models import Team
 from workspaces.models import Environment, Workspace
 from workspaces.pages.forms import AS_CODE

@@ -11,9 +11,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals import agent_runs
 from approvals.agent_runs import turns
-from approvals.conversations import reading
 from approvals.models import Action, AgentRun, AgentRunState, Status
 from approvals.pages.agent_run_forms import BudgetForm, NewRunForm, SayForm
+from approvals.sessions import reading
 from dashboard.models import Team
 from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed_in, take_form

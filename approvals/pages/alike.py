@@ -9,14 +9,15 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
-from approvals import gate, own_questions
-from approvals.answer import Answer
+from approvals.actions import gate
+from approvals.actions.answer import Answer
 from approvals.evidence import Allowance
 from approvals.models import Action, Decision
 from approvals.pages import alike_numbers
 from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, differing, kind_of, split, sums_of
 from approvals.pages.card import Card, cards_of
 from approvals.pages.lists import chosen_filters, filter_query, pending_for
+from approvals.questions import own_questions
 from dashboard.database import clock
 from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in

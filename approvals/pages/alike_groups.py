@@ -16,11 +16,11 @@ from pathlib import PurePosixPath
 
 from django.utils.translation import gettext
 
-from approvals import own_questions
-from approvals.evaluation import content, current
+from approvals.evaluation.judge import content, current
 from approvals.models import Action
 from approvals.pages import alike_numbers
 from approvals.policy.deeds import PLACES, amount_of, moves_money
+from approvals.questions import own_questions
 
 MIN_ALIKE = 3
 MAX_ANSWERED = 100  # actions with one answer

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext, gettext_lazy
 
-from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, MCP, NOT_READ, SENDS
+from approvals.actions.bound_files import BOUND, CHANGES, COMMIT, FILE, MCP, NOT_READ, SENDS
+from approvals.actions.mcp_tools import SERVER
 from approvals.evidence import pushes
-from approvals.mcp_tools import SERVER
 from dashboard.text.visible_text import plain_size
 from workspaces.changes.diff import FileDiff, compare
 from workspaces.changes.highlight import deadline

@@ -7,11 +7,11 @@ from functools import cached_property
 from django.db.models import Prefetch
 from django.utils.translation import gettext
 
-from approvals import prompts, secret_reads, solo
-from approvals.broker import envelope_of
-from approvals.calls import GATE, parsed
-from approvals.decisions import may_approve
-from approvals.evaluation import can_be_held, was_edited
+from approvals.actions import secret_reads, solo
+from approvals.actions.decisions import may_approve
+from approvals.broker.broker import envelope_of
+from approvals.evaluation.calls import GATE, parsed
+from approvals.evaluation.judge import can_be_held, was_edited
 from approvals.models import Action, Decision, Delivery, SessionPrompt, Status
 from approvals.notify import receipts
 from approvals.pages import earlier
@@ -27,6 +27,7 @@ from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
 from approvals.pages.structures import MANY_FACTS, Structure, is_structure, structure_of
 from approvals.pages.workspace_part import WorkspacePart
+from approvals.sessions import prompts
 from dashboard import json_text
 from dashboard.problems import Problem
 from dashboard.templatetags.handrail import ACTION_STATES

@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
-from approvals.changed_since import TIERS, Changed, changed_since
+from approvals.reports.changed_since import TIERS, Changed, changed_since
 from dashboard.database import clock
 from dashboard.templatetags.handrail import TIERS as TIER_LABELS
 from dashboard.web import spans

@@ -11,12 +11,12 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import gate
+from approvals.actions import gate
 from approvals.agents import dialects
+from approvals.agents.claude_code.settings import http_settings, status_message
 from approvals.agents.dialect import ALL_DAY, MERGED, NONE, WHOLE, Dialect
 from approvals.agents.faults import RUNS, WORDS
-from approvals.calls import Call
-from approvals.connect.claude_settings import http_settings, status_message
+from approvals.evaluation.calls import Call
 from approvals.models import Action, AgentSession
 from dashboard.models import Agent, Team
 from dashboard.people.access import Caller
@@ -50,7 +50,7 @@ MCP_SERVER = "claude mcp add handrail -- handrail mcp-server"
 ACP_PROGRAM = "handrail-acp.pyz"
 TEST_TOOL = "HandrailTest"
 SHOWN = 5  # agents that were heard
-SNIPPETS = Path(__file__).parent.parent / "snippets"
+SNIPPETS = Path(__file__).parent.parent / "connect" / "snippets"
 PYTHON = SNIPPETS / "handrail.py"
 PYTHON_USE = """import subprocess
 

@@ -5,8 +5,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
-from approvals.conversations import exporting, reading
 from approvals.models import Action, AgentSession
+from approvals.sessions import exporting, reading
 from dashboard.models import Agent
 from dashboard.web.pages import Slice, as_uuid, asked, download, signed_in
 from workspaces.pages.header import load_header

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from approvals.asked_snapshots.state import AskedFiles, asked_files
+from approvals.actions.asked_snapshots.state import AskedFiles, asked_files
 from approvals.evidence import Evidence, evidence_of, is_quick
 from approvals.evidence.keeping import unpack
 from approvals.models import DecisionEvidence

@@ -6,7 +6,7 @@ from django.http import Http404
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from approvals import file_history
+from approvals.reports import file_history
 from dashboard.problems import Problem
 from dashboard.web.pages import signed_in
 from workspaces.changes.highlight import coloured_lines

@@ -3,7 +3,7 @@
 from django import forms
 from django.utils.translation import gettext, gettext_lazy
 
-from approvals import tool_schemas
+from approvals.evaluation import tool_schemas
 from approvals.pages.argument_fields import MAX_FIELDS, Argument, arguments_in, field_for, value_from
 from approvals.pages.exact_field import ExactField, name_originals
 from dashboard.problems import Problem

@@ -12,11 +12,11 @@ from django.utils.html import format_html
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST
 
-from approvals import expiry, grant_scopes, grants
+from approvals.actions import expiry, grant_scopes, grants
 from approvals.models import Action, Grant
 from approvals.pages.card import Card, for_rows
 from approvals.pages.lists import chosen_filters, filter_query
-from approvals.policy_changes import proposals
+from approvals.reports.policy_changes import proposals
 from dashboard.database import clock
 from dashboard.templatetags.handrail import clock as clock_time
 from dashboard.web.pages import READ_OR_WRITE, asked, came_from, carry_out, must, signed_in

@@ -6,9 +6,9 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
-from approvals import claude_own_settings
-from approvals.calls import root_of
+from approvals.agents.claude_code import own_settings as claude_own_settings
 from approvals.connect import hook_watch
+from approvals.evaluation.calls import root_of
 from dashboard.problems import conflict, unavailable
 from dashboard.web.pages import came_from, carry_out, must, signed_in
 from workspaces import operations

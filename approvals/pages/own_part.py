@@ -5,10 +5,18 @@ from functools import cached_property
 
 from django.utils.translation import gettext_lazy
 
-from approvals import own_questions
-from approvals.own_questions import ELICITATION, PLAN, QUESTIONS
 from approvals.pages.plan_markdown import Block, blocks_of
-from approvals.question_forms import FORMS, NUMBER, WHOLE_NUMBER, Option, Question, answer_of, questions_in
+from approvals.questions import own_questions
+from approvals.questions.own_questions import ELICITATION, PLAN, QUESTIONS
+from approvals.questions.question_forms import (
+    FORMS,
+    NUMBER,
+    WHOLE_NUMBER,
+    Option,
+    Question,
+    answer_of,
+    questions_in,
+)
 from dashboard import json_text
 
 TEMPLATES = dict.fromkeys(QUESTIONS, "approvals/_question.html") | {PLAN: "approvals/_plan.html"}

@@ -5,13 +5,14 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
-from approvals import gate, own_questions
-from approvals.decisions import MAX_COMMENT
+from approvals.actions import gate
+from approvals.actions.decisions import MAX_COMMENT
 from approvals.pages.actions import decide_and_go_on, find_action, show_card
 from approvals.pages.card import Card
 from approvals.pages.lists import chosen_filters, filter_query
 from approvals.pages.own_part import answers_from, comments_from
-from approvals.question_forms import Unfit
+from approvals.questions import own_questions
+from approvals.questions.question_forms import Unfit
 from dashboard.database import clock
 from dashboard.web.pages import carry_out, must, signed_in
 

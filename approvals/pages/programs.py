@@ -3,7 +3,7 @@
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
-from approvals.connect import hook_programs
+from approvals.agents import hook_programs
 
 
 @require_safe

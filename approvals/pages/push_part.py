@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from approvals.own_verbs import PUSHES
+from approvals.evaluation.own_verbs import PUSHES
 from dashboard import json_text
 from workspaces import code_hosts
 

@@ -5,7 +5,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import rehearsals
+from approvals.actions import rehearsals
 from approvals.models import Action
 from approvals.pages.card import Card, for_rows
 from approvals.pages.rehearsal_part import diffs_of, rows_of

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from approvals import rehearsals
+from approvals.actions import rehearsals
 from approvals.models import Action
 from dashboard.problems import Problem
 from workspaces.changes import history

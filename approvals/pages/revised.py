@@ -8,10 +8,10 @@ from itertools import groupby
 
 from django.utils.safestring import SafeString, mark_safe
 
-from approvals import own_questions
-from approvals.calls import parsed
+from approvals.evaluation.calls import parsed
 from approvals.models import Action, Status, Tier
 from approvals.pages.json_text import pretty
+from approvals.questions import own_questions
 from dashboard.text.visible_text import visible
 
 SINCE = timedelta(days=1)

@@ -7,7 +7,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from approvals import rollback
+from approvals.actions import rollback
 from approvals.models import Action
 from approvals.pages.card import for_rows
 from dashboard.problems import Problem

@@ -5,8 +5,8 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
-from approvals import secret_reads
-from approvals.evaluation import with_all
+from approvals.actions import secret_reads
+from approvals.evaluation.judge import with_all
 from approvals.models import Action
 from dashboard.web.pages import asked, carry_out, must, signed_in
 

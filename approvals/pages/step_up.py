@@ -7,9 +7,9 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from approvals import expiry
+from approvals.actions import expiry
+from approvals.actions.step_up import challenges, requirement
 from approvals.models import Action
-from approvals.step_up import challenges, requirement
 from dashboard.problems import Problem
 from dashboard.web.pages import asked, must, signed_in
 

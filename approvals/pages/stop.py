@@ -5,7 +5,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext_lazy
 from django.views.decorators.http import require_POST
 
-from approvals import emergency_stop
+from approvals.actions import emergency_stop
 from approvals.models import Action, Status
 from dashboard.models import Team
 from dashboard.text.texts import and_last

@@ -10,8 +10,9 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST
 
+from approvals.actions import interrupts
 from approvals.models import Action, AgentMessage, Interrupt
-from approvals.talk import interrupts, messages
+from approvals.sessions import messages
 from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.web.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in, take_form

@@ -5,7 +5,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import unasked as looks
+from approvals.reports import auto_approved as looks
 from dashboard.database import clock
 from dashboard.web import spans
 from dashboard.web.pages import as_uuid, asked, came_from, carry_out, signed_in, without

@@ -4,9 +4,9 @@ from functools import cached_property
 
 from django.urls import reverse
 
-from approvals.call_span import CallSpan, span_of
-from approvals.calls import BROKER
-from approvals.own_verbs import OWN_VERBS
+from approvals.evaluation.calls import BROKER
+from approvals.evaluation.own_verbs import OWN_VERBS
+from approvals.reports.call_span import CallSpan, span_of
 from workspaces.models import Command
 from workspaces.operations.shown_state import before_a_call, shown_state
 from workspaces.programs import terminals

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from approvals.agents.lines import Line
+from approvals.agents.transcript_values import row_of
 from approvals.agents.transcripts import DATABASES, JSON_LINES
-from approvals.agents.transcripts.lines import Line
-from approvals.agents.transcripts.values import row_of
 from approvals.past.calls import PastCall
 
 LABELS = {each.NAME: each.LABEL for each in (*JSON_LINES, *DATABASES)}

@@ -16,9 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from approvals.connect import hook_programs
-from approvals.proof import programs
-from approvals.proof.model import Model, run, say
+from approvals.agents import hook_programs
+from approvals.connect.proof import programs
+from approvals.connect.proof.model import Model, run, say
 from bench.approver import Approver
 from tests.support.product import Product
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from approvals.agents import dialects
 from approvals.agents.dialect import Dialect
-from approvals.proof import programs
-from approvals.proof.model import DONE, Model, run
+from approvals.connect.proof import programs
+from approvals.connect.proof.model import DONE, Model, run
 from bench.agents import long
 from bench.agents.desk import MODES, REASON, Desk
 from bench.agents.settings import settle

@@ -5,7 +5,7 @@ import threading
 
 from approvals.agents.dialect import ALLOW, DENY, Reply
 from approvals.agents.heard import Before
-from approvals.proof import desk
+from approvals.connect.proof import desk
 
 REASON = "Not before Monday"
 HELD = 5  # seconds

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from approvals.agents import dialects
 from approvals.agents.dialect import ALL_DAY, Dialect
-from approvals.proof import programs
-from approvals.proof.model import DONE, Model, run
+from approvals.connect.proof import programs
+from approvals.connect.proof.model import DONE, Model, run
 from bench.agents.settings import settle
 from tests.support.product import Product
 

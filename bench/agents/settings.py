@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+from approvals.agents.claude_code import settings as claude_settings
+from approvals.agents.claude_code.settings import LOCAL, hook_command
+from approvals.agents.codex import trust as codex_trust
 from approvals.agents.dialect import Dialect
-from approvals.connect import claude_settings, codex_trust, home_settings
-from approvals.connect.claude_settings import LOCAL, hook_command
-from approvals.proof import programs
+from approvals.connect import home_settings
+from approvals.connect.proof import programs
 
 
 def settle(

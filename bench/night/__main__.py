@@ -24,7 +24,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from approvals.proof.model import Model, run, say
+from approvals.connect.proof.model import Model, run, say
 from tests.support import CHECKOUT
 from tests.support.engine import Engine, lacks
 from tests.support.product import Product

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from approvals.context.read_plans import NotRead, Repository, plan
+from approvals.evaluation.context.read_plans import NotRead, Repository, plan
 from approvals.past.trust import folders
 from approvals.policy import PolicyError, classify, default_policy, load_policy
 from approvals.policy.programs.code_host import read_in

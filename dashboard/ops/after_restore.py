@@ -9,8 +9,8 @@ from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import F, Q
 
+from approvals.actions.transitions import withdraw
 from approvals.models import Action, ActionEndCode, Delivery, Grant, Status
-from approvals.transitions import withdraw
 from dashboard.database import clock
 from dashboard.models import Actor, Event, SignInLink, Team
 from workspaces.models import EndCode, Operation, Phase, Run, Runner, State, Workspace

@@ -13,9 +13,9 @@ from django.db import close_old_connections
 from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 
+from approvals.agent_runs.model_relay import accounts
+from approvals.agent_runs.model_relay import application as relay
 from approvals.agents import dialects
-from approvals.model_relay import accounts
-from approvals.model_relay import application as relay
 from dashboard.database import outages
 from dashboard.database.threads import query_in_thread
 from dashboard.net.desk_name import session_key

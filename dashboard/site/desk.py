@@ -17,13 +17,13 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.ask_rate import ask_rate
-from approvals.changed_since import changed_since
 from approvals.models import Action, AgentRun, Decision, Status, Tier
 from approvals.notify.routing import note_language
 from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
 from approvals.pages.changed import Row
 from approvals.pages.lists import quiet_words
+from approvals.reports.ask_rate import ask_rate
+from approvals.reports.changed_since import changed_since
 from dashboard.database import clock
 from dashboard.database.batches import in_batches
 from dashboard.event_log.sentences import details

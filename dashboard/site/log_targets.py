@@ -7,8 +7,8 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.log_out import targets
 from approvals.models import LogTarget, TargetKind
+from approvals.notify.log_targets import targets
 from dashboard.models import Team
 from dashboard.people.forms import AS_CODE
 from dashboard.web.pages import carry_out, must, shown_once, signed_in, take_form

@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import emergency_stop
+from approvals.actions import emergency_stop
 from dashboard.models import Team
 from dashboard.people import teams
 from dashboard.people.forms import NewTeamForm, TeamNameForm

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from ninja import Path, Router, Schema, Status
 from pydantic import Field
 
-from approvals import emergency_stop
+from approvals.actions import emergency_stop
 from dashboard.models import Membership, Team
 from dashboard.people import members, teams
 from dashboard.problems import invalid, not_allowed, not_found

@@ -48,7 +48,7 @@ METHODS = {
 }
 # Folders whose patterns may take polynomial time, never exponential, with the reason.
 EXCUSED = {
-    "approvals/snippets/": "programs for people to copy, outside of Handrail",
+    "approvals/connect/snippets/": "programs for people to copy, outside of Handrail",
     "approvals/policy/": "a command has at most 10,000 characters, and a judge that is late is ended (decision 26)",
 }
 REASON = re.compile(r"# pattern: \S")

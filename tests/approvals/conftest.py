@@ -7,9 +7,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.asgi import get_asgi_application
 
-from approvals import answer as answers
-from approvals import gate
-from approvals.calls import Call
+from approvals.actions import answer as answers
+from approvals.actions import gate
+from approvals.evaluation.calls import Call
 from approvals.hooks.fail_closed import fail_closed
 from approvals.models import Action
 from dashboard.models import Membership

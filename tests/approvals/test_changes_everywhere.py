@@ -16,7 +16,7 @@ from tests.pages.test_every_url import routes
 from tests.support.desk import Desk
 from tests.support.product import Product
 
-from .test_broker import ACTIONS, Brokered
+from .broker.test_broker import ACTIONS, Brokered
 
 ASKS = "false && curl -s https://example.com; "  # the policy asks, and it never runs
 BEFORE = """

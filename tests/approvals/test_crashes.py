@@ -9,8 +9,8 @@ import urllib.error
 
 import pytest
 
+from .broker.test_broker import OVER, Brokered
 from .conftest import ACTIONS
-from .test_broker import OVER, Brokered
 
 ROUNDS = int(os.environ.get("HANDRAIL_TEST_ROUNDS", "2"))
 GONE = (OSError, urllib.error.URLError)  # what a client sees of a server that was killed

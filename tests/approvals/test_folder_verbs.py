@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.approvals.test_connect_folder import hook_line
+from tests.approvals.connect.test_connect_folder import hook_line
 from tests.workspaces.terminals.viewers import Viewer
 
 HOOKS = (".claude/settings.local.json", ".claude/settings.json", ".claude", "./.claude//settings.json", ".CLAUDE/x/..")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.approvals.test_broker import Brokered
+from tests.approvals.broker.test_broker import Brokered
 from tests.support.product import Product
 from tests.support.visitor import Visitor
 from workspaces.envelope.envelope import MEDIUM

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from asgiref.sync import async_to_sync
 
-from approvals import intake_limit
-from approvals.context.symlinks import MAX_PATHS, _paths
+from approvals.evaluation.context.symlinks import MAX_PATHS, _paths
+from approvals.hooks import intake_limit
 from approvals.models import Action
 from bench.policy import hostile
 from dashboard.models import Agent

@@ -9,11 +9,11 @@ import pytest
 
 from approvals.policy import Policy, PolicyError, classify, load_policy
 
+from .actions.test_bound_files import run  # noqa: F401 (fixture)
+from .broker.test_broker import Brokered
 from .conftest import ACTIONS
-from .test_bound_files import run  # noqa: F401 (fixture)
-from .test_broker import Brokered
-from .test_connect_folder import ask as ask_hook
-from .test_connect_folder import connected, connection_in, folder, hook_line, set_team_policy  # noqa: F401 (fixtures)
+from .connect.test_connect_folder import ask as ask_hook
+from .connect.test_connect_folder import connected, connection_in, folder, hook_line, set_team_policy  # noqa: F401 (fixtures)
 
 GITHUB = {"command": "npx", "args": ["-y", "github-server"], "env": {"TOKEN": "s3cret-value"}}
 EVIL = {"command": "sh", "args": ["evil.sh"]}
@@ -45,7 +45,7 @@ def policy(product):
 
     def add(text):
         product.shell(
-            "from approvals import policies; from dashboard.models import *\n"
+            "from approvals.evaluation.judge import policies; from dashboard.models import *\n"
             f"policies.add(Team.objects.get(slug='main').pk, {text!r}, actor=Actor.system('test'))"
         )
 

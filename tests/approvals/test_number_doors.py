@@ -9,9 +9,9 @@ from importlib import import_module
 
 import pytest
 
-from approvals import calls
+from approvals.agent_runs.model_relay import bodies
 from approvals.agents import dialects
-from approvals.model_relay import bodies
+from approvals.evaluation import calls
 from approvals.models import Action
 from approvals.pages.connect import PYTHON
 from dashboard import json_text

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import rfc8785
 
-from approvals import calls, grant_scopes, question_forms
-from approvals.evaluation import content
+from approvals.actions import grant_scopes
+from approvals.evaluation import calls
+from approvals.evaluation.judge import content
 from approvals.hooks import responses
 from approvals.models import Action
 from approvals.policy import Policy, classify
+from approvals.questions import question_forms
 from dashboard import json_text
 from dashboard.problems import Problem
 from dashboard.text import strict_json

@@ -8,10 +8,10 @@ import pytest
 from django.apps import apps
 from django.db.models import CharField, JSONField, TextField
 
-from approvals import gate
-from approvals.answer import Answer
+from approvals.actions import gate
+from approvals.actions.answer import Answer
+from approvals.actions.questions_to_agents import _add
 from approvals.models import Action
-from approvals.questions import _add
 from dashboard.models import Actor
 from dashboard.people.access import caller_of
 from workspaces import secrets

@@ -13,7 +13,7 @@ import pytest
 from django.conf import settings
 
 from approvals.agent_runs.launching import LAUNCHERS, Start
-from approvals.connect import hook_programs
+from approvals.agents import hook_programs
 from approvals.hooks import command_hook
 from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
@@ -43,10 +43,10 @@ def commands_in(told) -> list[str]:
 
 @pytest.fixture(params=OF_RUNS)
 def workspace(request, team, agent):
-    from approvals import runner_part
+    from approvals.registered import runner
 
     if not extensions.system_files:
-        runner_part.register()
+        runner.register()
     made = make_workspace(team, agent, "own-programs")
     fields = {"driver": request.param, "agent_programs": ["opencode@1.2.3", "codex@1.2.3", "claude-code@1.2.3"]}
     Environment.objects.filter(pk=made.environment_id).update(**fields)
@@ -111,7 +111,7 @@ def test_no_module_writes_such_a_line_by_itself():
 # Programs that are named without a path, and the environment whose PATH finds them.
 BY_NAME = {
     "approvals/connect/folder_git.py": lambda: settings.HANDRAIL_CODE_HOST_PATH,
-    "approvals/connect/codex_trust.py": None,  # the person's Codex, as their shell finds it
+    "approvals/agents/codex/trust.py": None,  # the person's Codex, as their shell finds it
     "workspaces/drivers/microvm/disks.py": None,  # mke2fs, by the runner's own PATH
     "workspaces/provisioning/agent_programs.py": None,  # npm, by the runner's own PATH
     "workspaces/provisioning/git/running.py": lambda: running.LOCAL["PATH"],

@@ -12,11 +12,11 @@ from datetime import timedelta
 import pytest
 from django.db import connection, connections
 
-from approvals import expiry, gate, grants
-from approvals.answer import Answer
-from approvals.calls import Call
+from approvals.actions import expiry, gate, grants
+from approvals.actions.answer import Answer
+from approvals.evaluation.calls import Call
 from approvals.models import Action, AgentMessage, Grant
-from approvals.talk import messages
+from approvals.sessions import messages
 from dashboard.database import clock, retries
 from dashboard.models import Actor
 from dashboard.problems import Problem

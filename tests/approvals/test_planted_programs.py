@@ -6,8 +6,8 @@ from approvals.policy import Policy, classify
 from workspaces.models import Workspace
 from workspaces.runner.bound_files import resolved_programs
 
-from .test_bound_files import run  # noqa: F401 (fixture)
-from .test_broker import Brokered
+from .actions.test_bound_files import run  # noqa: F401 (fixture)
+from .broker.test_broker import Brokered
 
 PLANTED = (
     "mkdir -p ~/.local/bin; printf '#!/bin/sh\\ntouch /workspace/ran\\n' > ~/.local/bin/{0}; chmod +x ~/.local/bin/{0}"

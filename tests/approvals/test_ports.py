@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from approvals import ports
+from approvals.registered import ports
 from tests.support import CHECKOUT
 from workspaces import extensions
 from workspaces.extensions import AgentJobs, Ports

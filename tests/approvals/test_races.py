@@ -11,9 +11,9 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.db import connection, connections
 
-from approvals import gate
-from approvals.answer import Answer
-from approvals.calls import Call
+from approvals.actions import gate
+from approvals.actions.answer import Answer
+from approvals.evaluation.calls import Call
 from approvals.models import Action, Decision, Status
 from dashboard.database import clock
 from dashboard.models import Event, Membership, Role
@@ -182,8 +182,8 @@ django.setup()
 from django.db import connections
 from django.contrib.auth import get_user_model
 connections["default"].settings_dict["NAME"] = os.environ["RACE_DATABASE"]
-from approvals import gate
-from approvals.calls import Call
+from approvals.actions import gate
+from approvals.evaluation.judge.calls import Call
 from approvals.models import Action
 from dashboard.people.access import Caller, caller_by_token, caller_of
 from dashboard.problems import Problem

@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from approvals import gate
-from approvals.calls import Call
+from approvals.actions import gate
+from approvals.evaluation.calls import Call
 from approvals.models import Action, Status, Tier
 from dashboard.database import clock
 from dashboard.models import Event
@@ -75,7 +75,7 @@ def test_another_call_with_the_same_words_is_another_action_once_the_first_was_h
 
 
 def test_a_stop_while_it_is_judged_refuses_it(asked, team, bob, person, monkeypatch):
-    from approvals import submission
+    from approvals.actions import submission
 
     judge = submission._verdict
 

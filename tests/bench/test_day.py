@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
-from approvals import gate
-from approvals.answer import Answer
-from approvals.calls import Call
+from approvals.actions import gate
+from approvals.actions.answer import Answer
+from approvals.evaluation.calls import Call
 from bench.day import check_actions, check_product  # noqa: F401 - the checks register themselves
 from bench.day.agents import leaving
 from bench.day.evidence import QUERIES, Evidence, missing_files, plain

@@ -75,7 +75,7 @@ from workspaces.models import Operation, Environment
 environment = Environment.objects.filter(team__slug={team!r}).first()
 operation = Operation.objects.filter(workspace__key={key!r}, exclusive=True).order_by("created_at").first()
 from dashboard.database import clock
-from approvals.agent_definitions import content
+from approvals.agent_runs.definitions import content
 from approvals.models import AgentDefinition, AgentRun
 place = operation.workspace
 agent = place.created_by_agent or place.team.agents.first()

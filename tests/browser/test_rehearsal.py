@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import expect
 
-from tests.approvals.test_rehearsals import Rehearsing
+from tests.approvals.actions.test_rehearsals import Rehearsing
 from tests.support.product import Product
 
 from .conftest import settle

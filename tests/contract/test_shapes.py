@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ValidationError
 
-from approvals.agent_definitions import documents
-from approvals.agents import gemini
-from approvals.agents.transcripts import claude_code, codex
+from approvals.agent_runs.definitions import documents
+from approvals.agents.claude_code import transcript as claude_code
+from approvals.agents.codex import transcript as codex
+from approvals.agents.gemini import dialect as gemini
 from approvals.evidence import patches as shown_patches
 from approvals.hooks import tool_output
 from approvals.pages import alike_groups, plan_markdown, revised

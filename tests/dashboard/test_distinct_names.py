@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from approvals.agents.transcripts.lines import Line
+from approvals.agents.lines import Line
 from approvals.policy.mcp import other_server
 from dashboard.models import Agent
 from dashboard.text.bounded_names import bounded
@@ -149,9 +149,9 @@ REFUSES = "two names that become one are both refused"
 SHORTENED = {
     "approvals/agent_runs/requests.py": "a new workspace's key, with random letters; one that exists is refused",
     "approvals/api/conversations.py": "the name of a download",
-    "approvals/agents/transcripts/claude_code.py": "Claude Code's own name of a folder; each file names all of it",
-    "approvals/agents/transcripts/codex.py": "128 bits",
-    "approvals/log_out/sending.py": ONLY_SHOWN,
+    "approvals/agents/claude_code/transcript.py": "Claude Code's own name of a folder; each file names all of it",
+    "approvals/agents/codex/transcript.py": "128 bits",
+    "approvals/notify/log_targets/sending.py": ONLY_SHOWN,
     "approvals/pages/conversations.py": "the name of a download",
     "approvals/policy/globs.py": "only for rules that restrict, and for file systems without case",
     "approvals/policy/mcp.py": "only for rules that restrict; a rule that allows names the server exactly",

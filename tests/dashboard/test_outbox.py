@@ -7,10 +7,10 @@ import pytest
 from django.apps import apps
 from django.db import connections
 
-from approvals.aap.sending import Webhooks
-from approvals.log_out.sending import LogEvents
 from approvals.models import AapInstance, Delivery, LogTarget
+from approvals.notify.log_targets.sending import LogEvents
 from approvals.notify.sending import Notifications
+from approvals.protocols.aap.sending import Webhooks
 from dashboard.database import clock
 from dashboard.workers import outbox
 from dashboard.workers.lanes import LANE_OF, LANES

@@ -12,8 +12,8 @@ from django.utils import timezone
 from django_q.models import Failure, OrmQ, Schedule, Success
 from django_q.tasks import async_task
 
-from approvals import gate
-from approvals.calls import Call
+from approvals.actions import gate
+from approvals.evaluation.calls import Call
 from approvals.models import Channel, Delivery
 from approvals.notify.watch import Watch
 from dashboard.people.access import caller_by_token

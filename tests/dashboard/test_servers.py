@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from tests.approvals.test_rehearsals import Rehearsing
+from tests.approvals.actions.test_rehearsals import Rehearsing
 
 WISH = {"tool": "Bash", "arguments": {"command": "git push origin main"}, "mode": "gate"}
 

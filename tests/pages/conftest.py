@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
-from approvals import gate
-from approvals.answer import Answer
-from approvals.calls import Call
+from approvals.actions import gate
+from approvals.actions.answer import Answer
+from approvals.evaluation.calls import Call
 from dashboard.database import clock
 from dashboard.people.access import caller_by_token, caller_of
 from dashboard.people.tokens import find_token

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from approvals import prompts, questions
+from approvals.actions import questions_to_agents
 from approvals.models import Action
-from approvals.talk import messages
+from approvals.sessions import messages, prompts
 from dashboard.database import clock
 from dashboard.models import Actor, Event
 from dashboard.people.access import caller_of
@@ -29,7 +29,7 @@ def test_its_day_has_calls_answers_commands_hosts_and_what_was_said(
     ask(LIST, workspace=workspace)
     pushed = ask(PUSH, workspace=workspace, session="s1")
     prompts.keep(agent, "s1", "Ship the cart, please.")
-    questions.ask(pushed, caller=caller_of(bob), text="Is the branch rebased?")
+    questions_to_agents.ask(pushed, caller=caller_of(bob), text="Is the branch rebased?")
     decide(pushed, "deny", by=bob, comment="no")
     messages.send(agent, session="", caller=caller_of(bob), text="Prices are in cents.")
     Action.objects.filter(tool="Bash").update(consumed_at=clock.now())

@@ -6,7 +6,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
-from approvals import gate
+from approvals.actions import gate
 from approvals.models import Action
 from dashboard.database import clock
 from dashboard.models import Actor, Agent, Event

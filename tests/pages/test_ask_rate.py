@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from approvals.ask_rate import ask_rate
 from approvals.models import Action, Decision, Tier
+from approvals.reports.ask_rate import ask_rate
 from dashboard.database import clock
 from dashboard.site.measures.approvals import WAY
 from tests.pages.conftest import tight

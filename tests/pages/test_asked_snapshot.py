@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from approvals import bound_files
-from approvals.asked_snapshots import asking, taking
+from approvals.actions import bound_files
+from approvals.actions.asked_snapshots import asking
+from approvals.broker import asked_snapshot
 from approvals.models import Action
 from dashboard.models import Event
 from tests.pages.conftest import FORCE, LIST, PUSH, keep_tree
@@ -19,7 +20,7 @@ QUESTION = {"questions": [{"question": "Which?", "header": "Which", "options": [
 @pytest.fixture
 def up(workspace, runner, monkeypatch):
     """The workspace on a host, with files that are those of its newest snapshot."""
-    monkeypatch.setitem(extensions.kinds, asking.KIND, taking.carrier)
+    monkeypatch.setitem(extensions.kinds, asking.KIND, asked_snapshot.carrier)
     tree = keep_tree(workspace.team, paths.tree_of(workspace), {"calc.py": "print(1)\n"})
     workspace.snapshots.filter(number=2).update(tree=tree)
     Workspace.objects.filter(pk=workspace.pk).update(runner=runner.daemon.row)

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from approvals.calls import BROKER
+from approvals.evaluation.calls import BROKER
 from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.people.access import caller_of

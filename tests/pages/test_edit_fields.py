@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from approvals.evaluation import content
+from approvals.evaluation.judge import content
 from approvals.models import Action, Status, ToolSchema
 
 SCHEMA = {

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from approvals.agent_definitions import content
+from approvals.agent_runs.definitions import content
 from approvals.models import AgentDefinition, AgentRun, AgentSession, Grant, LineComment, LogTarget, Message
 from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, SignInLink, Token

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from approvals.agent_messages import refusal
+from approvals.actions.agent_messages import refusal
 from approvals.models import Action, Status
 from dashboard.database import clock
 from dashboard.models import Event

@@ -7,10 +7,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from approvals import gate
+from approvals.actions import gate
 from approvals.line_comments import drafts
 from approvals.models import AgentMessage, LineComment
-from approvals.talk import messages
+from approvals.sessions import messages
 from dashboard.models import Event
 from dashboard.people.access import caller_by_token, caller_of
 from dashboard.people.tokens import find_token, make_token

@@ -7,7 +7,7 @@ from datetime import UTC, timedelta
 
 import pytest
 
-from approvals import policies
+from approvals.evaluation import policies
 from approvals.models import Action
 from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Role

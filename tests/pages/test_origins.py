@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals import prompts
+from approvals.sessions import prompts
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 SAID = re.compile(

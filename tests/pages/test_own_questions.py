@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from approvals import prompts
-from approvals.evaluation import content
+from approvals.evaluation.judge import content
 from approvals.models import Action, Status
+from approvals.sessions import prompts
 
 from .conftest import tight
 from .test_hostile import HOSTILE

@@ -4,8 +4,8 @@ import html
 import json
 import re
 
-from approvals import policies
 from approvals.agents import dialects
+from approvals.evaluation import policies
 from approvals.models import Action, AgentSession, Policy, Status
 from dashboard.database import clock
 from dashboard.models import Agent, Event, Membership, Token

@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from approvals import policies
+from approvals.evaluation import policies
 from approvals.models import Policy
 from dashboard.people.access import caller_of
 from tests.pages.conftest import PUSH, tight

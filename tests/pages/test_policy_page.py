@@ -2,7 +2,7 @@
 
 import pytest
 
-from approvals import policies
+from approvals.evaluation import policies
 from dashboard.models import Membership
 from dashboard.people.access import caller_of
 from tests.pages.conftest import tight

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals import policies
+from approvals.evaluation import policies
 from approvals.past.reports import reports
 from dashboard.models import Event, Membership
 from dashboard.people.access import caller_of

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from approvals.log_out import alerts
+from approvals.notify.log_targets import alerts
 from dashboard.database import clock
 from dashboard.models import Event, Team
 from workspaces import tasks

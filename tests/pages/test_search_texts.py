@@ -2,8 +2,8 @@
 
 import pytest
 
-from approvals import prompts, questions
-from approvals.talk import messages
+from approvals.actions import questions_to_agents
+from approvals.sessions import messages, prompts
 from dashboard.people.access import caller_of
 from dashboard.site import search, search_text
 from workspaces.models import Workspace
@@ -102,7 +102,7 @@ def test_what_lies_inside_a_git_folder_is_not_searched(files, alice):
 def test_messages_questions_prompts_and_the_log_are_found(ask, agent, bob, browser_of, read):
     pushed = ask(PUSH, session="s")
     prompts.keep(agent, "s", "Finish the zebra crossing.")
-    questions.ask(pushed, caller=caller_of(bob), text="Is the zebra rebased?")
+    questions_to_agents.ask(pushed, caller=caller_of(bob), text="Is the zebra rebased?")
     messages.send(agent, session="", caller=caller_of(bob), text="Mind the zebra.")
     client = browser_of(bob)
     shown = section(read(client, "/search/?q=zebra"), "said")
@@ -195,7 +195,7 @@ def test_recordings_and_messages_go_on_where_a_search_ended(workspace, agent, as
     for number in range(5):
         print_it(make_command(workspace, f"make {number}"), b"a zebra\n")
         messages.send(agent, session="", caller=caller_of(bob), text=f"zebra {number}")
-    questions.ask(ask(PUSH), caller=caller_of(bob), text="zebra?")
+    questions_to_agents.ask(ask(PUSH), caller=caller_of(bob), text="zebra?")
     for search_in, number in ((search_text.outputs, 5), (search_text.said, 6)):
         found, before = [], ""
         while True:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from approvals.log_out.alerts import is_alert
+from approvals.notify.log_targets.alerts import is_alert
 from dashboard.database import clock
 from dashboard.models import Actor, Event
 from workspaces import secrets

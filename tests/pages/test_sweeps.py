@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from approvals import runner_part
+from approvals.registered import runner
 from dashboard.database import clock
 from workspaces import extensions
 from workspaces.models import Operation, Phase, Rehearsal, Run, Runner, State, Workspace
@@ -27,7 +27,7 @@ def all_sweeps(host, monkeypatch):
     monkeypatch.setattr(extensions, "kinds", {})
     for name in ("sweeps", "system_files"):
         monkeypatch.setattr(extensions, name, [])
-    runner_part.register()
+    runner.register()
     return sweeps_of(host)
 
 

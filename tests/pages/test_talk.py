@@ -6,8 +6,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from approvals.actions import interrupts
 from approvals.models import AgentMessage, Interrupt
-from approvals.talk import interrupts, messages
+from approvals.sessions import messages
 from dashboard.database import clock
 from dashboard.models import Event
 from dashboard.people.access import caller_by_token, caller_of

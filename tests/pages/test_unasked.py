@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from approvals import unasked
 from approvals.models import Action, Look, Revision
+from approvals.reports import auto_approved
 from dashboard.database import clock
 from dashboard.models import Event
 from dashboard.people.access import caller_of
@@ -30,7 +30,7 @@ def ranking(alice):
     """`ranking()`: [(action, codes of its reasons)] in the order of the page."""
 
     def of():
-        found, _ = unasked.ranked(caller_of(alice), clock.now() - timedelta(hours=1), None, looked=False)
+        found, _ = auto_approved.ranked(caller_of(alice), clock.now() - timedelta(hours=1), None, looked=False)
         return [(each.action.pk, [why.value for why in each.why]) for each in found]
 
     return of

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from asgiref.sync import async_to_sync
 
-from approvals import gate
+from approvals.actions import gate
 from approvals.models import Action, Decision, Status
 from dashboard.database import clock
 from dashboard.models import Event

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from approvals import gate
+from approvals.actions import gate
 from approvals.models import Action
 from dashboard.database import clock
 from dashboard.models import Agent, Membership

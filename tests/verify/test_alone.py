@@ -21,8 +21,8 @@ from django.core.management import CommandError, call_command
 from dashboard.models import Actor, Event
 from handrail_verify import canonical, signed
 from handrail_verify.backup import SQLITE, TAR, measure
+from tests.approvals.actions.step_up.test_approve import EXPORT, answer_to, approve
 from tests.approvals.conftest import FORCE
-from tests.approvals.step_up.test_approve import EXPORT, answer_to, approve
 from tests.support import CHECKOUT
 from tests.support.passkey import SoftPasskey
 

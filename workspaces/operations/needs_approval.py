@@ -33,7 +33,7 @@ UNASKED_EVENTS = {
 
 
 class AskFirst(Problem):
-    """A person has to allow this verb of approvals.own_verbs first. Unhandled, it is Problem 403."""
+    """A person has to allow this verb of approvals.evaluation.own_verbs first. Unhandled, it is Problem 403."""
 
     def __init__(self, workspace, verb: str, wish: dict):
         super().__init__(403, "A person has to allow this first.")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import past_questions
 from approvals.past import report, words
 from approvals.policy import PolicyError
+from approvals.reports import past_calls
 from dashboard.models import Team
 
 MAX_DAYS = 366
@@ -20,7 +20,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser):
         parser.add_argument("path", nargs="?", default="", help="only sessions that began in this folder")
-        parser.add_argument("--days", type=int, default=past_questions.DAYS)
+        parser.add_argument("--days", type=int, default=past_calls.DAYS)
         parser.add_argument("--team", default="main")
         parser.add_argument("--whole", action="store_true", help="list every call, with the reasons")
         parser.add_argument("--json", action="store_true", help="print the whole report as JSON")
@@ -35,18 +35,18 @@ class Command(BaseCommand):
         self.stdout.write(as_json(found) if json else in_words(found, whole=whole))
 
 
-def of(path: str, team, days: int = past_questions.DAYS) -> dict:
+def of(path: str, team, days: int = past_calls.DAYS) -> dict:
     """Return the report for a folder, or for all of the operator's sessions without one. CommandError."""
-    question = past_questions.of_everything(team, days)
+    question = past_calls.of_everything(team, days)
     if path:
         real = Path(path).expanduser().resolve()
         if not real.is_dir():
             raise CommandError(f"{real} is not a folder.")
-        question = past_questions.of_folder(real, team, days)
+        question = past_calls.of_folder(real, team, days)
     if question is None:
         raise CommandError("The owner of this folder is not a user of this machine.")
     try:
-        return past_questions.masked(report.make(**question, progress=_progress if sys.stderr.isatty() else None))
+        return past_calls.masked(report.make(**question, progress=_progress if sys.stderr.isatty() else None))
     except PolicyError as error:
         raise CommandError(f"The policy can't be read: {error}") from None
 

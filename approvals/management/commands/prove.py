@@ -5,8 +5,8 @@ import sys
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.agents import dialects
+from approvals.connect.proof import verdict
 from approvals.past.words import printable
-from approvals.proof import verdict
 from dashboard.problems import Problem
 
 

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.step_up import assertions
+from approvals.actions.step_up import assertions
 from dashboard.database.batches import in_batches
 
 

@@ -2,8 +2,8 @@
 
 from functools import cached_property
 
-from approvals import grant_scopes
-from approvals.policy_changes import proposals
+from approvals.actions import grant_scopes
+from approvals.reports.policy_changes import proposals
 
 
 class RulePart:

@@ -7,14 +7,14 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
-from approvals import judges, policies
+from approvals.evaluation import policies, workers
 from approvals.models import Grant
 from approvals.pages.policy.built_in import BUILT_IN
 from approvals.pages.policy.past import question_of
 from approvals.pages.policy.scope import scope_of
 from approvals.policy import MODES, TIERS, PolicyError
-from approvals.policy_changes import hits
-from approvals.policy_changes.scopes import scopes_of
+from approvals.reports.policy_changes import hits
+from approvals.reports.policy_changes.scopes import scopes_of
 from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.web.pages import signed_in
@@ -83,7 +83,7 @@ def _rules(policy, floor, counts: dict, without_rule: dict) -> dict:
         rules = policies.checked(policy)
         shadowed = {(each["tier"], each["rule"]): each for each in policies.shadowed(policy)}
         below = policies.checked(floor)["rules"].get("forbidden", []) if floor else []
-    except (PolicyError, judges.Late) as error:
+    except (PolicyError, workers.Late) as error:
         return {"broken": str(error), "sentence": gettext("The policy can't be read, so everything needs approval.")}
     return {
         "sentence": SENTENCES[rules["mode"]],
@@ -111,6 +111,6 @@ def _try(command: str, policy, floor):
     world = {"cwd": "/workspace", "workspace_root": "/workspace"}
     try:
         policies.checked(policy)
-        return judges.classify("Bash", {"command": command}, policy=policy, floor=floor, **world)
-    except (PolicyError, judges.Late):
+        return workers.classify("Bash", {"command": command}, policy=policy, floor=floor, **world)
+    except (PolicyError, workers.Late):
         return None

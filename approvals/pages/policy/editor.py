@@ -5,14 +5,14 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
-from approvals import judges, policies
+from approvals.evaluation import policies, workers
 from approvals.models import Policy
 from approvals.pages.exact_field import ExactField
 from approvals.pages.policy.effect_part import groups_of
 from approvals.pages.policy.scope import scope_of
 from approvals.policy import TIERS
-from approvals.policy_changes import effect, history
-from approvals.policy_changes.scopes import Scope
+from approvals.reports.policy_changes import effect, history
+from approvals.reports.policy_changes.scopes import Scope
 from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, carry_out, must, signed_in
 
@@ -90,11 +90,11 @@ def _effect(form: PolicyForm, scope: Scope) -> dict:
     try:
         found = effect.of_text(scope, text)
         proposed = Policy(team=scope.team, environment=scope.environment, text=text, sha256="")
-        shadowed = judges.check(text, below=below.text if (below := policies.floor(proposed)) else "")["shadowed"]
+        shadowed = workers.check(text, below=below.text if (below := policies.floor(proposed)) else "")["shadowed"]
     except Problem as problem:
         form.add_error("text", problem.detail)
         return {}
-    except judges.Late as late:
+    except workers.Late as late:
         form.add_error("text", gettext("The effect could not be worked out: %(late)s.") % {"late": late})
         return {}
     return {"effect": found, "groups": groups_of(found), "shadowed": shadowed}

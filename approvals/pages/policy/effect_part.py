@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from django.utils.translation import ngettext_lazy
 
-from approvals.policy_changes import effect
-from approvals.policy_changes.effect import Change, Effect
+from approvals.reports.policy_changes import effect
+from approvals.reports.policy_changes.effect import Change, Effect
 
 # {group: (colour, its heading)}; headings count calls.
 WORDS = {

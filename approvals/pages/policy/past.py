@@ -6,12 +6,13 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import past_questions, policies
+from approvals.evaluation import policies
 from approvals.pages.policy.scope import scope_of
 from approvals.past import trust, words
 from approvals.past.reports import reports
 from approvals.policy import PolicyError
-from approvals.policy_changes.scopes import Scope
+from approvals.reports import past_calls
+from approvals.reports.policy_changes.scopes import Scope
 from dashboard.problems import invalid
 from dashboard.web.pages import asked, carry_out, must, signed_in
 from dashboard.workers.pool import Late
@@ -20,8 +21,8 @@ from dashboard.workers.pool import Late
 def question_of(scope: Scope) -> dict | None:
     """Return what to ask approvals.past about a policy's scope; None if no connected folder is below it."""
     if scope.environment is None:
-        return past_questions.of_team(scope.team)
-    return past_questions.of_environment(scope.environment)
+        return past_calls.of_team(scope.team)
+    return past_calls.of_environment(scope.environment)
 
 
 @signed_in
@@ -31,9 +32,9 @@ def past(request):
     scope = scope_of(request)
     must(request.caller, "write_policy", scope.team)
     question = question_of(scope)
-    context = {"nav": "policy", "scope": scope, "days": past_questions.DAYS, "nowhere": question is None}
+    context = {"nav": "policy", "scope": scope, "days": past_calls.DAYS, "nowhere": question is None}
     try:
-        if question and (report := past_questions.masked(reports.of(question))):
+        if question and (report := past_calls.masked(reports.of(question))):
             context |= {"report": report, "agents": words.agents_of(report), "labels": words.labels_of(report)}
     except Late as late:
         context["problem"] = gettext("The transcripts could not be read: %(late)s.") % {"late": late}

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_safe
 from approvals.models import Action, Tier
 from approvals.pages.card import Card, for_rows
 from approvals.pages.lists import chosen_filters, filter_query
-from approvals.policy_changes import proposals
-from approvals.policy_changes.proposals import Proposal
+from approvals.reports.policy_changes import proposals
+from approvals.reports.policy_changes.proposals import Proposal
 from dashboard.database import clock
 from dashboard.web.pages import must, signed_in
 

@@ -2,8 +2,8 @@
 
 from django.http import Http404
 
-from approvals.policy_changes import scopes
-from approvals.policy_changes.scopes import Scope
+from approvals.reports.policy_changes import scopes
+from approvals.reports.policy_changes.scopes import Scope
 from dashboard.models import Team
 
 

@@ -8,8 +8,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals.models import Policy
 from approvals.pages.policy.scope import scope_of
-from approvals.policy_changes import history
-from approvals.policy_changes.scopes import Scope
+from approvals.reports.policy_changes import history
+from approvals.reports.policy_changes.scopes import Scope
 from dashboard.problems import Problem
 from dashboard.web.pages import asked, carry_out, compared_versions, must, signed_in, version_number
 

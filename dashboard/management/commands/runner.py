@@ -5,7 +5,7 @@ import signal
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import runner_part
+from approvals.registered import runner
 from dashboard.workers.loop_watch import LoopWatch
 from workspaces.host import same_keys
 from workspaces.host.identity import OtherInstallation
@@ -17,7 +17,7 @@ class Command(BaseCommand):
     help = "Run this host's runner, which carries out operations on workspaces and serves their files."
 
     def handle(self, **options):
-        runner_part.register()
+        runner.register()
         try:
             same_keys.refuse_others()
             asyncio.run(_run())

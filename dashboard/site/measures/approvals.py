@@ -7,8 +7,8 @@ from django.contrib.auth import get_user_model
 from django.db.models import Case, CharField, Count, F, FloatField, Func, Q, Value, When
 from django.db.models.functions import Cast, Substr
 
-from approvals.ask_rate import ANSWERED
 from approvals.models import Action, Decision, Status, Tier
+from approvals.reports.ask_rate import ANSWERED
 from dashboard.site.measures.period import Period
 from dashboard.site.measures.quantiles import summary
 

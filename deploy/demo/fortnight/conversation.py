@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from approvals.agents.transcripts.lines import Line
-from approvals.conversations import rows, sessions
+from approvals.agents.lines import Line
 from approvals.models import Action, AgentSession, MessageKind, MessageSource, Role, Status
+from approvals.sessions import rows, sessions
 from dashboard.database import clock
 
 PROGRAMS = {  # by the beginning of the agent's name: dialect, model, US dollars for a million tokens in and out

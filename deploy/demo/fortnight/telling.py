@@ -14,13 +14,13 @@ from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 from django.utils import timezone
 
-from approvals import gate, prompts, questions
-from approvals.answer import Answer
-from approvals.asked_snapshots import taking
-from approvals.calls import Call
+from approvals.actions import gate, questions_to_agents
+from approvals.actions.answer import Answer
+from approvals.actions.transitions import SNAPSHOT_TIERS, actor_of
+from approvals.broker import asked_snapshot
+from approvals.evaluation.calls import Call
 from approvals.models import Action, Status, Tier
-from approvals.talk import messages
-from approvals.transitions import SNAPSHOT_TIERS, actor_of
+from approvals.sessions import messages, prompts
 from dashboard.database import clock
 from dashboard.models import Actor, Agent, Membership, Role, Team
 from dashboard.people.access import Caller, caller_of
@@ -226,11 +226,13 @@ class Telling:
         """Submit a call; take the snapshot of its moment as the runner does, before that can claim the operation."""
         action = gate.submit(call, caller=caller)[0]
         if operation := action.asked_operation:
-            by, label = operations.actor_of(operation), taking.label_of(action)
-            taken = self._snapshot(call.workspace, kind=taking.SNAPSHOT_KIND, label=label, by=by, unless_same=True)
+            by, label = operations.actor_of(operation), asked_snapshot.label_of(action)
+            taken = self._snapshot(
+                call.workspace, kind=asked_snapshot.SNAPSHOT_KIND, label=label, by=by, unless_same=True
+            )
             outcome = {"ok": True, "snapshot": taken.number}
             programs.settle(operation, outcome)
-            taking.note(operation, outcome, by=by)
+            asked_snapshot.note(operation, outcome, by=by)
         return action
 
     def _answer(self, action, step, caller):
@@ -242,9 +244,9 @@ class Telling:
         if how == "ask":
             asked, answered = self.random.choice(story.QUESTIONS)
             with self._later(10, 60):
-                questions.ask(action, caller=person, text=asked)
+                questions_to_agents.ask(action, caller=person, text=asked)
             with self._later(2, 9):
-                questions.answer(action, caller=caller, text=answered)
+                questions_to_agents.answer(action, caller=caller, text=answered)
         verdict = "deny" if how == "deny" or action.tier == Tier.CRITICAL else "approve"
         with self._later(5, 150):
             gate.decide(action, Answer(verdict, action.digest, comment), caller=person)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals.connect import hook_programs
+from approvals.agents import hook_programs
 from tests.approvals.claude_code.conftest import Reviewer
 from tests.client.mcp.conftest import Client
 from tests.support.waiting import until

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from approvals.proof import programs
-from approvals.proof.model import DONE, Model, call
+from approvals.connect.proof import programs
+from approvals.connect.proof.model import DONE, Model, call
 from tests.approvals.agent_runs.conftest import real_agents  # noqa: F401 (fixture)
 from tests.client.mcp.conftest import Client
 from tests.support.waiting import until

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from approvals.proof import programs
-from approvals.proof.model import DONE, Model, run, say
+from approvals.connect.proof import programs
+from approvals.connect.proof.model import DONE, Model, run, say
 from tests.approvals.agent_runs.conftest import real_agents  # noqa: F401 (fixture)
 from tests.client.frameworks.conftest import frameworks  # noqa: F401 (fixture)
 from tests.support.waiting import until

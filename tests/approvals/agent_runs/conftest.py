@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from approvals import agent_runs
-from approvals.proof.model import Model
+from approvals.connect.proof.model import Model
 from dashboard.people.access import caller_of
 from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT

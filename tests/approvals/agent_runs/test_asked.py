@@ -3,11 +3,11 @@
 import pytest
 from asgiref.sync import async_to_sync
 
-from approvals import agent_runs, gate
-from approvals.answer import Answer
-from approvals.calls import Call
+from approvals import agent_runs
+from approvals.actions import gate, interrupts
+from approvals.actions.answer import Answer
+from approvals.evaluation.calls import Call
 from approvals.models import Action, AgentSession
-from approvals.talk import interrupts
 from dashboard.database import clock
 from dashboard.people.access import caller_by_token, caller_of
 from dashboard.people.tokens import find_token, make_token

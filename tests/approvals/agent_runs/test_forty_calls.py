@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from approvals.proof import programs
-from approvals.proof.model import Model, call, run, say
+from approvals.connect.proof import programs
+from approvals.connect.proof.model import Model, call, run, say
 from tests.support.held_calls import HOLD, give
 from tests.support.product import Product
 from tests.support.waiting import until

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals.proof.model import run, say
+from approvals.connect.proof.model import run, say
 from tests.support.leftovers import end_runs
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import why_not

@@ -8,10 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from approvals import agent_runs, gate
-from approvals.calls import Call
-from approvals.connect import opencode_settings
-from approvals.model_relay import accounts
+from approvals import agent_runs
+from approvals.actions import gate
+from approvals.agent_runs.model_relay import accounts
+from approvals.agents.opencode import settings as opencode_settings
+from approvals.evaluation.calls import Call
 from approvals.models import Action, AgentMessage, AgentRun, Channel, Delivery
 from approvals.tasks import run_schedules
 from dashboard.database import clock

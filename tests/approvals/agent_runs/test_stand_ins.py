@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from approvals.proof.model import run, say
+from approvals.connect.proof.model import run, say
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import why_not
 

@@ -12,8 +12,9 @@ import tomllib
 import pytest
 
 from approvals.agents import dialects
-from approvals.connect import codex_trust, home_settings
-from approvals.connect.claude_settings import hook_command
+from approvals.agents.claude_code.settings import hook_command
+from approvals.agents.codex import trust as codex_trust
+from approvals.connect import home_settings
 from dashboard.problems import Problem
 
 PROGRAM = f"""#!{sys.executable}

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from approvals.agents import dialects
+from approvals.agents.claude_code.settings import hook_command
 from approvals.connect import home_settings
-from approvals.connect.claude_settings import hook_command
 from dashboard.problems import Problem
 
 HOME_AGENTS = [dialect for dialect in dialects.ALL if dialect.settings_file]

@@ -92,7 +92,7 @@ def test_handrail_itself_is_not_reached_from_the_box(folder):
 
 
 POLICY = """
-from approvals import policies
+from approvals.evaluation.judge import policies
 from dashboard.models import Actor, Team
 policies.add(Team.objects.get(slug="main").pk, {text!r}, actor=Actor.system("test"))
 """

@@ -15,7 +15,7 @@ ONE = {"command": "./deploy.sh one"}
 MODES = ["default", "bypassPermissions"]
 
 NEW_POLICY = """
-from approvals import policies
+from approvals.evaluation.judge import policies
 from approvals.policy import default_policy
 from dashboard.people.access import caller_of
 from dashboard.models import Team

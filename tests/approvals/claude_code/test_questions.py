@@ -158,7 +158,7 @@ def test_the_card_has_what_the_person_asked(request, model, reviewer, session, h
     running = project.start("SHIP it, says Mia", session=session)
     card = reviewer.card(session)
     ask = (
-        "from approvals import prompts; from approvals.models import Action;"
+        "from approvals.sessions import prompts; from approvals.models import Action;"
         f"print(prompts.before(Action.objects.get(pk='{card['id']}')).text)"
     )
     assert reviewer.product.shell(ask).strip() == "SHIP it, says Mia"

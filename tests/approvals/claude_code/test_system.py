@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from approvals.connect.claude_settings import NOTHING_AROUND
+from approvals.agents.claude_code.settings import NOTHING_AROUND
 from tests.approvals.claude_code.conftest import Reviewer
 from tests.approvals.claude_code.model import DONE, call
 from tests.approvals.claude_code.session import Project

@@ -10,11 +10,10 @@ from datetime import timedelta
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from approvals import emergency_stop, gate
-from approvals.calls import Call
-from approvals.model_relay.providers import PROVIDERS
+from approvals.actions import emergency_stop, gate, interrupts
+from approvals.agent_runs.model_relay.providers import PROVIDERS
+from approvals.evaluation.calls import Call
 from approvals.models import Action, AgentSession, Interrupt
-from approvals.talk import interrupts
 from client.handrail_client.mcp.tools import TOOLS
 from dashboard import urls
 from dashboard.database import clock

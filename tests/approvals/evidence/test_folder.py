@@ -4,7 +4,7 @@ import json
 import shlex
 from pathlib import Path
 
-from tests.approvals.test_connect_folder import connected, folder, hook_line  # noqa: F401 (fixtures)
+from tests.approvals.connect.test_connect_folder import connected, folder, hook_line  # noqa: F401 (fixtures)
 
 
 def test_deletes_pushes_and_restores_are_weighed_in_the_users_own_folder(product, connected, person):  # noqa: F811

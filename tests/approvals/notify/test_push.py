@@ -9,13 +9,13 @@ from django.utils import timezone
 
 from approvals.models import Action, Delivery, Notice, PushSubscription
 from approvals.notify import vapid
-from approvals.notify.reach import is_acceptable_endpoint
 from dashboard.database import clock
 from dashboard.models import Event, Membership, Role
 from dashboard.text.visible_text import hidden_characters
 from tests.approvals.conftest import FORCE, LIST, PUSH
 from tests.dashboard.frontend.test_visible import PAYLOADS
 from tests.support.push_service import verify_vapid
+from workspaces.services.outbound import is_acceptable_endpoint
 
 
 def test_a_question_reaches_the_device_encrypted_and_signed(device, ask, notify, bob, push_service):

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from approvals.notify.reach import Unreachable, only_reachable_in_task
+from workspaces.services.outbound import Unreachable, only_reachable_in_task
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from approvals.agents.dialects import find
-from approvals.context.symlinks import _also_asked
+from approvals.evaluation.context.symlinks import _also_asked
 from approvals.policy import classify, default_policy, load_policy
 
 POLICY = load_policy(default_policy())

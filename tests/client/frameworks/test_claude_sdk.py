@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals.proof.model import DONE, Model, call
+from approvals.connect.proof.model import DONE, Model, call
 from tests.approvals.claude_code.conftest import claude  # noqa: F401 (fixture)
 from tests.support.waiting import until
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from approvals.connect.proof.model import DONE, Model, call
 from approvals.pages.connect import claude_code_settings
-from approvals.proof.model import DONE, Model, call
 from dashboard import settings
 from tests.approvals.agent_runs.conftest import real_agents  # noqa: F401 (fixture)
 from tests.client.frameworks.conftest import frameworks  # noqa: F401 (fixture)

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import Client, TransactionTestCase
 
-from approvals import gate
-from approvals.calls import Call
+from approvals.actions import gate
+from approvals.evaluation.calls import Call
 from dashboard.asgi import application
 from dashboard.models import Agent, Event, Membership, Team
 from dashboard.people.access import Caller

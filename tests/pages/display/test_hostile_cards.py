@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from approvals.broker import next_content
+from approvals.broker.broker import next_content
 from approvals.evidence import changes
 from approvals.evidence.changes import MAX_RESULT, TooLarge, change_of
 from approvals.pages.json_text import MAX_PRETTY, pretty

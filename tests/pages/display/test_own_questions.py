@@ -5,7 +5,7 @@ Choices decode back to their exact bytes; nothing runs, nothing loads, nothing l
 
 import pytest
 
-from approvals.prompts import MAX_TEXT
+from approvals.sessions.prompts import MAX_TEXT
 from tests.pages.test_plan_markdown import ATTACKS, HIDING
 
 from .test_display_payloads import TEXTS, cut, decoded, nothing_runs_and_nothing_loads, phone, token  # noqa: F401

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from django.urls import reverse
 
-from approvals import gate
+from approvals.actions import gate
 from approvals.models import Action
 from dashboard.database import clock
 from tests.pages.conftest import LIST, PUSH

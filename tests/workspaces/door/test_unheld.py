@@ -31,12 +31,12 @@ REQUESTS = {
     "POST /workspaces/{key}/terminals": [{}, {"argv": ["ls"]}, {"argv": ["bash", "-c", MAKES]}],
 }
 ELSEWHERE = {
-    "POST /actions": "tests/approvals/test_broker.py",
+    "POST /actions": "tests/approvals/broker/test_broker.py",
     "POST /actions/{action_id}/consume": "runs in the agent's own shell",
     "POST /hooks/{agent}": "runs in the agent's own shell",
     "POST /aap/v1/requests": "runs in the agent's own shell",
     "POST /aap/v1/requests/{pk}/consume": "runs in the agent's own shell",
-    "POST /actions/{action_id}/rehearse": "tests/approvals/test_rehearsals_elsewhere.py",
+    "POST /actions/{action_id}/rehearse": "tests/approvals/actions/test_rehearsals_elsewhere.py",
     "WS /ws/terminals/{id} type": "below",
 }
 

@@ -6,7 +6,6 @@ import zlib
 import pytest
 from django.core.exceptions import ObjectDoesNotExist
 
-from approvals import documents
 from approvals.models import (
     Action,
     ActionMessage,
@@ -17,6 +16,7 @@ from approvals.models import (
     Revision,
     SessionPrompt,
 )
+from approvals.protocols import documents
 from dashboard.database import clock
 from dashboard.keys import log_key
 from dashboard.models import Event

@@ -1,5 +1,0 @@
-"""Definitions of agents as data: versions, their comparison, and the formats that they come in and leave in."""
-
-from approvals.agent_definitions.versions import compare, export, find, import_document, newest, save
-
-__all__ = ["compare", "export", "find", "import_document", "newest", "save"]

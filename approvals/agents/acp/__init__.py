@@ -1,0 +1,1 @@
+"""The Agent Client Protocol, which a client of an agent speaks: its dialect."""

@@ -1,0 +1,1 @@
+"""Claude Code: its dialect, its settings, its transcripts."""

@@ -1,0 +1,1 @@
+"""Codex: its dialect, its settings, its trust in hooks, its transcripts."""

@@ -1,0 +1,1 @@
+"""OpenCode: its dialect, its plugin, its settings."""

@@ -1,0 +1,20 @@
+"""The transcripts that agents keep of their sessions: one reader for each agent, without Django or a database.
+
+A reader has NAME, LABEL, FOLDER (below the home) and `asked(line)`, which returns (tool, arguments, folder or "") of a
+call as the agent's hook would ask about it, None for one that no hook is asked about. A reader of JSON lines has
+`is_transcript(name)`, `folder_of(row)`, the folder that the session works in from this row on, "" if the row does not
+tell, and `read(row, state)`: the messages of a row, [] for one that is known and says nothing, None for an unknown one.
+`state` is plain JSON that lasts from one row to the next; `totals` in it is [tokens in, out, from the cache] of the
+whole session, where the agent tells it.
+
+Whatever stands in transcripts was written by an agent and what it read: nothing is decided by it.
+"""
+
+from approvals.agents.claude_code import transcript as claude_code
+from approvals.agents.codex import transcript as codex
+from approvals.agents.copilot import transcript as copilot
+from approvals.agents.opencode import transcript as opencode
+
+JSON_LINES = (claude_code, codex, copilot)
+DATABASES = (opencode,)
+CONVERSATIONS = {reader.NAME: reader for reader in (claude_code, codex)}  # whose rows are all that was said

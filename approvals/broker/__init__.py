@@ -1,0 +1,1 @@
+"""What the runner carries out for approvals: a module for each kind of operation."""

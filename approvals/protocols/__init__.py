@@ -1,0 +1,1 @@
+"""Interfaces that follow somebody else's protocol."""

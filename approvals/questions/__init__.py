@@ -1,0 +1,1 @@
+"""The questions and plans that agents put to a person themselves."""

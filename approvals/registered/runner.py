@@ -1,0 +1,31 @@
+"""Register approvals' kinds of operations, sweeps and system files with the runner."""
+
+from approvals import tasks
+from approvals.actions import ask_first, expiry
+from approvals.actions.asked_snapshots import asking
+from approvals.agent_runs import following as agents
+from approvals.agents.claude_code import settings as claude_settings
+from approvals.agents.codex import settings as codex_settings
+from approvals.agents.opencode import settings as opencode_settings
+from approvals.broker import asked_snapshot, broker, quarantine_cards
+from approvals.connect import hook_watch
+from approvals.notify import agent_runs as notices_of_agents
+from approvals.sessions import following
+from workspaces import extensions
+from workspaces.runner.sweeps import Sweep
+
+
+def register():
+    extensions.kinds |= {
+        "broker": broker.broker,
+        "workspace_action": ask_first.KIND,
+        "put_hook_back": hook_watch.carrier,
+        asking.KIND: asked_snapshot.carrier,
+    }
+    extensions.sweeps += [
+        Sweep(tasks.sweep, expiry.due),
+        Sweep(tasks.follow_agents, lambda: (agents.open_here(), notices_of_agents.untold())),
+        *map(Sweep, (hook_watch.sweep, quarantine_cards.sweep, following.sweep)),
+    ]
+    of_agents = (claude_settings, codex_settings, opencode_settings)
+    extensions.system_files += [each.system_files for each in of_agents]
