@@ -3,8 +3,24 @@
 import fnmatch
 import posixpath
 
+from approvals.actions.decisions import is_unheld
+from approvals.evaluation.judge import can_be_held, current
+from approvals.models import Action, Tier
 from dashboard.problems import conflict
 from workspaces.envelope.envelope import MAX_ENTRIES, MEDIUM, Envelope
+
+
+def envelope_of(action: Action) -> dict | None:
+    """Return what the kernel holds an action's program to, as JSON; None where nothing does.
+
+    It is that of the verdict, if the policy let the call run. What a person approved gets the medium one, with the
+    paths and hosts that its card named, or none if each approval said so.
+    """
+    if not can_be_held(action.mode, action.tool, action.workspace) or is_unheld(action):
+        return None
+    if action.envelope is not None or (action.tier in (Tier.LOW, Tier.MEDIUM) and not action.grant_id):
+        return action.envelope  # without one, a rule lets the call leave every envelope
+    return approved_envelope(current(action).commands)
 
 
 def approved_envelope(commands: list[dict]) -> dict:

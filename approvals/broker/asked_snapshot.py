@@ -13,7 +13,7 @@ SNAPSHOT_KIND = "asked"
 STATES = (State.READY, State.PAUSED, State.STOPPED, State.ARCHIVED)
 
 
-class SnapshotWhenAsked(Kind):
+class AskedSnapshot(Kind):
     """Take a snapshot unless nothing has changed since the newest one, which then is the one."""
 
     when_cancelled = "It was cancelled."
@@ -60,6 +60,3 @@ def label_of(action: Action) -> str:
 
 def _label(job) -> str:
     return label_of(Action.objects.only("number", "title").get(pk=job.args["action"]))
-
-
-carrier = SnapshotWhenAsked()

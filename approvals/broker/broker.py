@@ -9,15 +9,14 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from approvals.actions import asked_again, bound_files, gate, rehearsals
-from approvals.actions.approved_envelope import approved_envelope, refused_although_opened
+from approvals.actions.approved_envelope import envelope_of, refused_although_opened
 from approvals.actions.approved_hosts import hosts_of
-from approvals.actions.decisions import is_unheld
 from approvals.actions.expiry import end_if_due, mark_uncertain, record_carried
 from approvals.actions.transitions import SNAPSHOT_TIERS, applied_tree, withdraw
 from approvals.evaluation.broker_program import program_of
 from approvals.evaluation.calls import beneath, root_of
-from approvals.evaluation.judge import can_be_held, content, current, with_all
-from approvals.models import Action, ActionEndCode, Status, Tier
+from approvals.evaluation.judge import content, current, with_all
+from approvals.models import Action, ActionEndCode, Status
 from dashboard.database import clock
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle
@@ -126,9 +125,6 @@ class Broker(Kind):
         return {"ok": True, "reason": "Created." if is_new else "Written.", "path": path, "bytes": len(after)}
 
 
-broker = Broker()
-
-
 def _ready(job) -> tuple[Action, dict]:
     """Return the action and its call if it may be carried out now, else raise Problem 409."""
     action = with_all(Action.objects.filter(pk=job.args["action"])).get()
@@ -201,19 +197,6 @@ def _take(job, action: Action, call: dict, snapshot):
                 "started_at": clock.now(),
             },
         )
-
-
-def envelope_of(action: Action) -> dict | None:
-    """Return what the kernel holds an action's program to, as JSON; None where nothing does.
-
-    It is that of the verdict, if the policy let the call run. What a person approved gets the medium one, with the
-    paths and hosts that its card named, or none if each approval said so.
-    """
-    if not can_be_held(action.mode, action.tool, action.workspace) or is_unheld(action):
-        return None
-    if action.envelope is not None or (action.tier in (Tier.LOW, Tier.MEDIUM) and not action.grant_id):
-        return action.envelope  # without one, a rule lets the call leave every envelope
-    return approved_envelope(current(action).commands)
 
 
 async def _read(job, path: str) -> bytes | None:

@@ -11,7 +11,6 @@ from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle, operations
 from workspaces.models import State, Workspace
-from workspaces.runner.job import Kind
 
 INTERVAL = 15  # seconds
 WATCH = Actor.system("hook watch")
@@ -63,22 +62,3 @@ def put_back(workspace, *, by: Actor):
     if not workspace.environment.capabilities.own_folder or workspace.trashed_at:
         raise conflict(f"{workspace.key} is not a connected folder.")
     return operations.submit("put_hook_back", workspace=workspace, by=by)
-
-
-class PutBack(Kind):
-    """Merge the hook into the settings file as it is now; idempotent."""
-
-    async def perform(self, job):
-        workspace = await job.refresh()
-        await job.mark_started()
-        await job.thread(self._put, workspace)
-        return {"ok": True, "reason": "Hook restored. Restart sessions that started without it."}
-
-    def _put(self, workspace):
-        folder_hooks.put_in(workspace)
-
-    def finish(self, job, outcome):
-        check(Workspace.objects.get(pk=job.operation.workspace_id), by=job.by)
-
-
-carrier = PutBack()

@@ -1,7 +1,8 @@
 """Handrail's own verbs: what an agent may ask to have done to a workspace, which a person approves each time.
 
 No rule of a policy can allow them. `OWN_VERBS` says all that is known of each; approvals.actions.ask_first turns a
-request into an action and carries it out, approvals.evidence says on its card what it would do.
+request into an action, approvals.broker.workspace_action carries that out, and approvals.evidence says on its card what
+it would do.
 """
 
 import shlex

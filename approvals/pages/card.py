@@ -8,8 +8,8 @@ from django.db.models import Prefetch
 from django.utils.translation import gettext
 
 from approvals.actions import secret_reads, solo
+from approvals.actions.approved_envelope import envelope_of
 from approvals.actions.decisions import may_approve
-from approvals.broker.broker import envelope_of
 from approvals.evaluation.calls import GATE, parsed
 from approvals.evaluation.judge import can_be_held, was_edited
 from approvals.models import Action, Decision, Delivery, SessionPrompt, Status

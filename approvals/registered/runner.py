@@ -1,13 +1,17 @@
 """Register approvals' kinds of operations, sweeps and system files with the runner."""
 
 from approvals import tasks
-from approvals.actions import ask_first, expiry
+from approvals.actions import expiry
 from approvals.actions.asked_snapshots import asking
 from approvals.agent_runs import following as agents
 from approvals.agents.claude_code import settings as claude_settings
 from approvals.agents.codex import settings as codex_settings
 from approvals.agents.opencode import settings as opencode_settings
-from approvals.broker import asked_snapshot, broker, quarantine_cards
+from approvals.broker import quarantine_cards
+from approvals.broker.asked_snapshot import AskedSnapshot
+from approvals.broker.broker import Broker
+from approvals.broker.put_hook_back import PutHookBack
+from approvals.broker.workspace_action import WorkspaceAction
 from approvals.connect import hook_watch
 from approvals.notify import agent_runs as notices_of_agents
 from approvals.sessions import following
@@ -17,10 +21,10 @@ from workspaces.runner.sweeps import Sweep
 
 def register():
     extensions.kinds |= {
-        "broker": broker.broker,
-        "workspace_action": ask_first.KIND,
-        "put_hook_back": hook_watch.carrier,
-        asking.KIND: asked_snapshot.carrier,
+        "broker": Broker(),
+        "workspace_action": WorkspaceAction(),
+        "put_hook_back": PutHookBack(),
+        asking.KIND: AskedSnapshot(),
     }
     extensions.sweeps += [
         Sweep(tasks.sweep, expiry.due),

@@ -20,7 +20,7 @@ QUESTION = {"questions": [{"question": "Which?", "header": "Which", "options": [
 @pytest.fixture
 def up(workspace, runner, monkeypatch):
     """The workspace on a host, with files that are those of its newest snapshot."""
-    monkeypatch.setitem(extensions.kinds, asking.KIND, asked_snapshot.carrier)
+    monkeypatch.setitem(extensions.kinds, asking.KIND, asked_snapshot.AskedSnapshot())
     tree = keep_tree(workspace.team, paths.tree_of(workspace), {"calc.py": "print(1)\n"})
     workspace.snapshots.filter(number=2).update(tree=tree)
     Workspace.objects.filter(pk=workspace.pk).update(runner=runner.daemon.row)
