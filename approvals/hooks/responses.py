@@ -11,22 +11,13 @@ from django.http import HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from approvals.agents import dialects
+from approvals.agents.response import body_of
 from approvals.hooks.connection import connection_of
-from dashboard import json_text
 from dashboard.database.errors import is_away
 from dashboard.database.outages import patiently
 from dashboard.problems import Problem, of_text
 
 logger = logging.getLogger("handrail.hooks")
-PREFERENCE = "handrail-envelope"  # in the header Prefer
-
-
-def body_of(prefer: str, answer: dict, *, decides: bool) -> bytes:
-    """Return the response's body. `decides`: it is the decision on a call, or a denial."""
-    text = json_text.dumps(answer)
-    if PREFERENCE not in prefer:
-        return text.encode()
-    return json_text.dumps({"handrail": 1, "decides": decides, "stdout": text}).encode()
 
 
 def denial(path: str, prefer: str, reason: str) -> bytes:

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from approvals.agents import dialects
 from approvals.agents.dialect import ALLOW, Dialect, Reply
 from approvals.agents.heard import Before
-from approvals.hooks.responses import body_of
+from approvals.agents.response import body_of
 from dashboard import json_text
 
 
