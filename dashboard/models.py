@@ -52,7 +52,8 @@ class Team(models.Model):
     stopped_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     # Whether the only person who can approve may approve critical actions alone (approvals/actions/solo.py).
     allows_solo = models.BooleanField(default=True)
-    # Whether critical actions are approved only with a passkey, also by people who have none yet (approvals/actions/step_up).
+    # Whether critical actions are approved only with a passkey, also by people who have none
+    # yet (approvals/actions/step_up).
     requires_passkey = models.BooleanField(default=False)
     # Where a workspace's ticket is: "https://tracker.example/{ticket}"; empty: tickets are shown without a link.
     ticket_url = models.CharField(max_length=300, blank=True)
@@ -134,7 +135,7 @@ class TokenQuerySet(models.QuerySet):
 
 
 class Token(models.Model):
-    """A bearer token of an agent or of a person in one team (see dashboard.people.tokens); only its SHA-256 is stored."""
+    """A bearer token of an agent, or of a person in one team (dashboard.people.tokens); only its SHA-256 is stored."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="tokens")

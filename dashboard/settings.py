@@ -343,7 +343,7 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Work behind the scenes has lanes (dashboard/workers/lanes.py): clusters of django-q2, each with its own workers and limits.
+# Work behind the scenes has lanes (dashboard/workers/lanes.py): clusters of django-q2, each with workers and limits.
 # Seconds: `timeout` is how long a task may take, `retry` after which one that was cut short is due again. django-q2's
 # cluster claims two tasks more than it runs, so the last of three may end after three times the timeout.
 Q_CLUSTER = {

@@ -6,7 +6,7 @@ from decimal import Decimal
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from approvals.actions import asked_by_run as asked
+from approvals.actions import asked_by_run
 from approvals.agent_runs import requests, turns
 from approvals.agent_runs.model_relay import accounts
 from approvals.models import ActionEndCode, AgentRun, AgentRunState, AgentTurn, TurnKind
@@ -82,7 +82,7 @@ def _end_turn(run: AgentRun, caller: Caller, note: str, next_prompt: str = ""):
     if turn is None:
         return
     AgentTurn.objects.filter(pk=turn.pk).update(asked_to_end_at=clock.now(), next_prompt=next_prompt)
-    asked.cancel(run, caller.actor, note, code=ActionEndCode.INTERRUPTED)
+    asked_by_run.cancel(run, caller.actor, note, code=ActionEndCode.INTERRUPTED)
     if turn.command:
         commands.cancel_command(turn.command, by=caller.actor)
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from approvals.actions import asked_by_run as asked
+from approvals.actions import asked_by_run
 from approvals.agent_runs import turns
 from approvals.agent_runs.launching import MAX_SAID, ProgramResult
 from approvals.agent_runs.model_relay import accounts
@@ -238,8 +238,8 @@ def _close(run: AgentRun, turn: AgentTurn | None, end: str, reason: str = ""):
     if turn is not None:
         turn.end, turn.reason, turn.ended_at = end, reason, now
         turn.save(update_fields=["end", "reason", "ended_at"])
-        asked.cancel(run, BY, f"The agent's turn ended: {reason or turn.get_end_display()}"[:1000])
-        asked.leave_unclear(run, BY)
+        asked_by_run.cancel(run, BY, f"The agent's turn ended: {reason or turn.get_end_display()}"[:1000])
+        asked_by_run.leave_unclear(run, BY)
     run.tries = 0 if end == TurnEnd.ANSWERED else run.tries + 1
     run.reason, run.changed_at, run.preparing = reason, now, None
     if _goes_on(run, turn, end):

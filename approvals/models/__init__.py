@@ -384,7 +384,7 @@ class GrantQuerySet(models.QuerySet):
 
 
 class Grant(models.Model):
-    """An approval in advance, limited in time and uses, and revocable (see approvals/actions/grants.py for what it covers)."""
+    """An approval in advance, limited in time and uses, and revocable (approvals/actions/grants.py)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="grants")

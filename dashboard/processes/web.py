@@ -1,4 +1,4 @@
-"""The web process: `python -m dashboard.processes.web FD…` serves the site on listening sockets opened by the supervisor.
+"""The web process: `python -m dashboard.processes.web FD…` serves the site on sockets that the supervisor opened.
 
 daphne reads a whole body before any application code sees the request, and then loads it into memory. Here a body is
 read no further than `body_limits.py` allows, and the application reads it from disk in pieces.

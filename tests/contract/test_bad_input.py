@@ -44,7 +44,8 @@ def test_a_wrong_or_missing_token(product, header):
 def test_a_revoked_token(agent, product):
     token = product.agent_token("short-lived", team="contract")
     assert product.get("/api/v1/me", token).status == 200
-    code = "from dashboard.models import Token; from dashboard.database import clock; from dashboard.people.tokens import find_token\n"
+    code = "from dashboard.models import Token; from dashboard.database import clock\n"
+    code += "from dashboard.people.tokens import find_token\n"
     code += f"t = find_token({token!r}); t.revoked_at = clock.now(); t.save()"
     product.shell(code)
     assert product.get("/api/v1/me", token).status == 401

@@ -47,7 +47,7 @@ READ_AS_PYTHON = {
     "approvals/connect/proof/model.py": "it is the scripted model of a proof",
     "approvals/connect/proof/scratch.py": SETTINGS,
     "approvals/connect/proof/verdict.py": OWN_FILE,
-    "approvals/connect/snippets/handrail.py": "it keeps each number that Python would write otherwise (test_number_doors)",
+    "approvals/connect/snippets/handrail.py": "it keeps the digits of numbers (test_number_doors)",
     "client/handrail_client/claude_sdk.py": "it does what the SDK does, to see whether digits would be lost",
     "client/handrail_client/connection.py": OWN_FILE,
     "client/handrail_client/json_text.py": "it is what reads digits",

@@ -39,8 +39,11 @@ def test_only_the_table_of_lanes_queues_tasks():
     using = {path: set(ways.findall(text)) for path, text in sources().items()}
     assert {path for path, found in using.items() if ".tasks" in found} == {"dashboard/workers/lanes.py"}
     assert {path for path, found in using.items() if ".models" in found} == {
-        "dashboard/admin/__init__.py", "dashboard/workers/lanes.py", "dashboard/processes/queue.py", "dashboard/ops/tasks.py"
-    }  # fmt: skip
+        "dashboard/admin/__init__.py",
+        "dashboard/workers/lanes.py",
+        "dashboard/processes/queue.py",
+        "dashboard/ops/tasks.py",
+    }
     assert {path for path, found in using.items() if ".brokers" in found} == {"dashboard/processes/queue.py"}
 
 

@@ -1,4 +1,4 @@
-"""Environments and secrets in the Django admin, by the rules of dashboard.admin; retention: retention_admin."""
+"""Environments and secrets in the Django admin, by the rules of dashboard.admin; retention: `retention/`."""
 
 from django import forms
 from django.contrib import admin

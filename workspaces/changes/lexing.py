@@ -1,4 +1,4 @@
-"""`python -m workspaces.changes.lexing`: colour texts for the web process, which kills this one when a text takes too long.
+"""`python -m workspaces.changes.lexing`: colour texts for web, which kills this process when a text takes too long.
 
 Lexers are backtracking regular expressions; a few kilobytes can take one minutes. This module imports neither Django's
 settings nor models.

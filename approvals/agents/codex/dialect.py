@@ -1,7 +1,7 @@
 """Codex: command hooks in Claude Code's words.
 
 Codex runs the tool when a response holds a field that it does not know there, or `ask`, so a response has nothing
-beside the decision. A hook that its user has not trusted is left out in silence (`connect/codex_trust.py`).
+beside the decision. A hook that its user has not trusted is left out in silence (`trust.py`).
 """
 
 import re

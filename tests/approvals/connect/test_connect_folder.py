@@ -288,7 +288,8 @@ def actions_in(product, folder) -> str:
 
 def set_team_policy(product, mode: str = "irreversible", more: str = ""):
     product.shell(
-        "from approvals.evaluation.judge import policies; from approvals.policy import default_policy; from dashboard.models import *\n"
+        "from approvals.evaluation import policies; from approvals.policy import default_policy\n"
+        "from dashboard.models import *\n"
         "team = Team.objects.get(slug='main')\n"
         f"policies.add(team.pk, default_policy({mode!r}) + {more!r}, actor=Actor.system('test'))"
     )

@@ -1,6 +1,6 @@
 """What agents write is shown in a real browser so that nothing hides, on a phone of 360 px.
 
-Each text decodes back to its exact bytes by the rule of dashboard/text/visible_text.py; nothing runs, nothing loads, and
+Each text decodes back to its exact bytes by the rule of dashboard/text/visible_text.py; nothing runs or loads, and
 long ones are read to their end before they can be approved.
 """
 
