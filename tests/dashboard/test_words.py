@@ -2,6 +2,9 @@
 
 import json
 import re
+import shlex
+
+from django.core.management import get_commands, load_command_class
 
 from approvals.pages.connect import claude_code_settings
 from dashboard.ops import tasks
@@ -31,8 +34,9 @@ def test_nothing_else_reads_a_variable_of_ours():
     assert elsewhere == []
 
 
-def test_the_hook_of_the_readme_is_the_one_that_connect_gives_out():
-    shown = json.loads(re.search(r"```json\n(.*?)```", README, flags=re.DOTALL).group(1))
+def test_the_hook_of_the_agents_page_is_the_one_that_connect_gives_out():
+    page = (CHECKOUT / "docs" / "agents.md").read_text()
+    shown = json.loads(re.search(r"```json\n(.*?)```", page, flags=re.DOTALL).group(1))
     assert shown["hooks"]["PreToolUse"] == claude_code_settings()["hooks"]["PreToolUse"]
 
 
@@ -70,6 +74,23 @@ def test_every_make_target_of_the_documents_exists():
     assert {"up", "test"} <= named
     for target in named:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_every_command_of_the_documents_is_one_that_manage_takes():
+    documents = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").glob("*.md")]
+    texts = {path: path.read_text().replace("\\\n", " ") for path in documents}
+    known = get_commands()
+    named = {(page, name) for page, text in texts.items() for name in re.findall(r"manage\.py ([a-z_]+)", text)}
+    assert {(page, name) for page, name in named if name not in known} == set()
+    lines = [
+        line
+        for text in texts.values()
+        for line in re.findall(r"^(?: {4}|[A-Z_]+=\S+ )*python manage\.py (.+)", text, flags=re.MULTILINE)
+    ]
+    assert len(lines) > 10
+    for line in lines:
+        name, *arguments = shlex.split(re.split(r" <|  +#", line)[0])
+        load_command_class(known[name], name).create_parser("manage.py", name).parse_args(arguments)
 
 
 def test_every_scheduled_task_exists():
