@@ -40,12 +40,20 @@ def test_the_hook_of_the_agents_page_is_the_one_that_connect_gives_out():
     assert shown["hooks"]["PreToolUse"] == claude_code_settings()["hooks"]["PreToolUse"]
 
 
-def test_files_that_the_documents_point_to_are_there():
+def anchor_of(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_links_of_the_documents_lead_to_files_and_headings():
     documents, seen = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")], 0
     for document in documents:
         shown = re.sub(r"<!--.*?-->", "", document.read_text(), flags=re.DOTALL)
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", shown):
-            assert (document.parent / target).exists(), f"{document.name} points to {target}"
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", shown):
+            page = document.parent / target if target else document
+            assert page.exists(), f"{document.name} points to {target}"
+            if anchor:
+                headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+                assert anchor in map(anchor_of, headings), f"{document.name} points to {target}#{anchor}"
             seen += 1
     assert seen > 20
 
