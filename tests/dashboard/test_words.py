@@ -76,6 +76,25 @@ def test_modules_and_names_of_the_architecture_page_exist():
     ] == []
 
 
+def test_files_and_programs_that_the_documents_name_are_there():
+    rooms = "dashboard|workspaces|approvals|handrail_verify|tests|bench|deploy|static|templates|client|docs|findings"
+    made = {"bench/results", "bench/tools"}  # by running the benchmarks
+    lost, seen = [], 0
+    for document in [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").glob("*.md")]:
+        page = document.read_text()
+        named = set(re.findall(rf"`((?:{rooms})/[\w./-]*)`", page)) - made
+        programs = [module.replace(".", "/") for module in re.findall(rf"python -m ((?:{rooms})(?:\.\w+)*)", page)]
+        lost += [(document.name, path) for path in named if not (CHECKOUT / path).exists()]
+        lost += [
+            (document.name, path)
+            for path in programs
+            if not any((CHECKOUT / f"{path}{end}").exists() for end in (".py", "/__main__.py"))
+        ]
+        seen += len(named) + len(programs)
+    assert lost == []
+    assert seen > 100
+
+
 def test_every_make_target_of_the_documents_exists():
     makefile = (CHECKOUT / "Makefile").read_text()
     named = set(re.findall(r"`make ([\w-]+)", README + (CHECKOUT / "CONTRIBUTING.md").read_text()))
