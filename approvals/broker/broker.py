@@ -26,7 +26,7 @@ from workspaces.envelope.output_refusals import in_short
 from workspaces.models import Command, Run, State, Workspace
 from workspaces.runner import applying, snapshots
 from workspaces.runner.job import Kind
-from workspaces.runner.operations.programs import RunCommand
+from workspaces.runner.operations.command import RunCommand
 from workspaces.runner.reconcile import unseen
 from workspaces.runner.refusals import unclear
 from workspaces.secrets.masking import without_keys

@@ -8,7 +8,7 @@ import pytest
 from tests.pages.conftest import keep_tree, make_workspace, workspace  # noqa: F401 - fixtures
 from workspaces.host import paths
 from workspaces.models import Snapshot
-from workspaces.runner.operations.snapshot import RestoreSnapshot
+from workspaces.runner.operations.restore import Restore
 from workspaces.store import LocalTree
 
 
@@ -39,7 +39,7 @@ def outcome_of(coroutine):
 
 def test_restored_files_are_compared_with_their_snapshot(restored):
     job, target = restored
-    proof, missing = outcome_of(RestoreSnapshot()._compared(job, target))
+    proof, missing = outcome_of(Restore()._compared(job, target))
     assert (proof["snapshot"], proof["differ"], missing) == (8, 0, "")
     assert job.workspace.head.number == 9
 
@@ -48,7 +48,7 @@ def test_a_comparison_that_fails_is_said_beside_the_restore(restored, team):
     job, target = restored
     for pack in paths.store_of(team.pk).rglob("*.pack"):
         pack.write_bytes(bytes(pack.stat().st_size))
-    proof, missing = outcome_of(RestoreSnapshot()._compared(job, target))
+    proof, missing = outcome_of(Restore()._compared(job, target))
     assert proof == {}
     assert missing.startswith("The files were restored, but could not be compared with snapshot 8: ")
     assert job.workspace.head.number == 9

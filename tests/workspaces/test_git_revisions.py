@@ -8,8 +8,8 @@ import pytest
 
 from dashboard.models import Actor
 from tests.support.waiting import until
-from workspaces.runner.operations import revise_git
 from workspaces.runner.refusals import Refused
+from workspaces.runner.steps import revise_git
 from workspaces.store import LocalTree, Store, swap
 
 

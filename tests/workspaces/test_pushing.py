@@ -17,8 +17,8 @@ from workspaces.models import ReasonCode
 from workspaces.provisioning.git import addresses, cloning, pushing, said
 from workspaces.provisioning.git.credentials import NONE, Credential
 from workspaces.provisioning.git.running import CloneFailed
-from workspaces.runner.operations import export
 from workspaces.runner.refusals import Refused
+from workspaces.runner.steps import push as push_step
 
 NAMED = {
     f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "T"), ("EMAIL", "t@x"))
@@ -481,7 +481,7 @@ def test_the_outcome_of_a_push_says_whether_it_may_still_arrive(slow, host, up, 
     host.lets_go = -1
     with pytest.raises(CloneFailed) as failed:
         slow.begin("trunk").send()
-    words = export._not_pushed(failed.value)
+    words = push_step._not_pushed(failed.value)
     assert (words.more["uncertain"], "Nothing was pushed" in words.reason) == (True, False)
 
     async def thread(function, *args):
@@ -493,7 +493,7 @@ def test_the_outcome_of_a_push_says_whether_it_may_still_arrive(slow, host, up, 
     workspace = SimpleNamespace(pk=uuid.uuid4(), remote=slow.address, team=team)
     paths.folder_of(workspace.pk).mkdir(parents=True)
     job = SimpleNamespace(args={"branch": "trunk"}, operation=operation, workspace=workspace, thread=thread)
-    find = async_to_sync(export.find_pushed)
+    find = async_to_sync(push_step.find_pushed)
     with pytest.raises(Refused) as unknown:
         find(job)
     assert (unknown.value.more, unknown.value.code) == ({"uncertain": True}, ReasonCode.RUNNER_STOPPED)

@@ -7,8 +7,9 @@ from workspaces.drivers.base import DriverError
 from workspaces.models import Operation, Phase, ReasonCode
 from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.operations.create import Failed
-from workspaces.runner.operations.shutdown import Stop
-from workspaces.runner.operations.snapshot import RestoreSnapshot, TakeSnapshot
+from workspaces.runner.operations.restore import Restore
+from workspaces.runner.operations.snapshot import TakeSnapshot
+from workspaces.runner.operations.stop import Stop
 from workspaces.runner.refusals import Refused, outcome_of, unclear
 from workspaces.store import Cancelled, StoreError
 
@@ -17,7 +18,7 @@ from workspaces.store import Cancelled, StoreError
     ("kind", "error", "reason", "code"),
     [
         (TakeSnapshot, Cancelled(""), "Cancelled. Nothing was kept.", "cancelled"),
-        (RestoreSnapshot, Cancelled(""), "Cancelled. Nothing was restored.", "cancelled"),
+        (Restore, Cancelled(""), "Cancelled. Nothing was restored.", "cancelled"),
         (TakeSnapshot, StoreError("Full."), "The snapshot could not be kept: Full.", "store"),
         (Stop, StoreError("Full."), "Full.", "store"),
         (Stop, DriverError("No answer."), "No answer.", "driver"),

@@ -11,9 +11,9 @@ from workspaces import lifecycle
 from workspaces.host import paths
 from workspaces.models import Environment, Snapshot, Workspace
 from workspaces.provisioning import eligibility
-from workspaces.runner.operations import revise_files, revise_git
+from workspaces.runner.operations.restore import Restore
 from workspaces.runner.operations.revise import Revise
-from workspaces.runner.operations.snapshot import RestoreSnapshot
+from workspaces.runner.steps import revise_files, revise_git
 from workspaces.services import source_trees
 from workspaces.store import Store
 
@@ -51,7 +51,7 @@ class Place:
 
     def go_back(self, number: int, *, safety: int, **args):
         told = REPLACED | {"snapshot": number, "safety_snapshot": safety}
-        RestoreSnapshot().finish(self.job(**args), told)
+        Restore().finish(self.job(**args), told)
 
     def merged(self, here: str, coming: str, base=None):
         how = {"name": "revision", "by": Actor("person", "1", "alice"), "cancel": None}

@@ -29,6 +29,7 @@ class Kind:
     outcome.
     """
 
+    stored = ""  # its name in `Operation.kind` and in the API, where that is older than the module's name
     when_cancelled = "Nothing was kept."
     when_store_fails = ""  # prefix of the store's message
 

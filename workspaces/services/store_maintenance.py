@@ -1,7 +1,8 @@
 """Maintenance of a team's store: check it, free space, repair it.
 
-Each is an operation without a workspace, which the runner carries out (runner/operations/store.py). Of each kind the
-newest operation of a team is kept, and the newest that was not cancelled.
+Each is an operation without a workspace, which the runner carries out (store_check.py, store_collect.py and
+store_repair.py in runner/operations). Of each kind the newest operation of a team is kept,
+and the newest that was not cancelled.
 """
 
 from dataclasses import dataclass

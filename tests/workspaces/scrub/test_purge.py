@@ -27,7 +27,7 @@ from handrail_verify.signed import BadManifest
 from workspaces import secrets
 from workspaces.host import paths
 from workspaces.models import Artifact, Secret, Snapshot
-from workspaces.runner.operations.scrub import _collect
+from workspaces.runner.operations.scrub_purge import _collect
 from workspaces.services import archives
 from workspaces.services.retention import holds
 from workspaces.services.scrub import purging, receipts, rows, rules

@@ -23,11 +23,11 @@ from workspaces.provisioning.scripts import UNTIL_A_FAILURE, of_setup, shell_wor
 from workspaces.runner import notes, programs, repository_files, rootfs, snapshots, source_files
 from workspaces.runner.installed import put
 from workspaces.runner.job import Job, Kind
-from workspaces.runner.operations import from_checkpoint
 from workspaces.runner.reconcile import suspended
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import agents_spec, spec_of, uid_of
 from workspaces.runner.shown_manifest import show_first, with_manifest
+from workspaces.runner.steps import from_checkpoint
 from workspaces.services import run_tokens
 from workspaces.store import Cancelled, LocalTree, StoreError
 

@@ -18,6 +18,8 @@ class Expire(Kind):
     args: {home: bool, programs: [operation ids]}. Exclusive, so nothing starts meanwhile; idempotent.
     """
 
+    stored = "forget"
+
     async def perform(self, job):
         workspace = await job.refresh()
         await job.mark_started()

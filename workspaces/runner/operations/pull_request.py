@@ -18,8 +18,9 @@ from workspaces.provisioning.git import pushing, running
 from workspaces.provisioning.git.addresses import check_git
 from workspaces.provisioning.git.pushing import Pushed
 from workspaces.runner.job import Job, Kind
-from workspaces.runner.operations.export import REASON_LENGTH, find_pushed, push
+from workspaces.runner.operations.push import REASON_LENGTH
 from workspaces.runner.refusals import Refused
+from workspaces.runner.steps.push import find_pushed, push
 from workspaces.secrets import team_credentials
 from workspaces.services import pull_requests
 

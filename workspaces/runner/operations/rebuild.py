@@ -11,8 +11,8 @@ from workspaces.provisioning import eligibility, source_history
 from workspaces.runner import rootfs, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.create import Failed, bring_up, set_up
-from workspaces.runner.operations.shutdown import at_rest, bring_down
 from workspaces.runner.refusals import Refused
+from workspaces.runner.steps.shutdown import at_rest, bring_down
 from workspaces.services.environments import newest_of
 from workspaces.store import StoreError
 

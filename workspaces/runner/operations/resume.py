@@ -1,4 +1,4 @@
-"""Resume a workspace after comparing its files with the newest snapshot; also that comparison (the proof) alone."""
+"""Resume a workspace after comparing its files with the newest snapshot."""
 
 from dashboard.database import clock
 from dashboard.workers.failpoints import failpoint
@@ -8,15 +8,14 @@ from workspaces.manifests.cause import cause_of
 from workspaces.manifests.keep import keep
 from workspaces.models import EndCode, Run, State, Workspace
 from workspaces.runner import notes, shown_manifest, tree_access
-from workspaces.runner.job import Job, Kind
-from workspaces.runner.operations.archiving import bring_back
-from workspaces.runner.operations.comparing import prove
+from workspaces.runner.job import Kind
 from workspaces.runner.operations.create import bring_up
-from workspaces.runner.operations.shutdown import bring_down, end_run
 from workspaces.runner.run_spec import spec_of
+from workspaces.runner.steps.bring_back import bring_back
+from workspaces.runner.steps.compare import compare_or_alarm, save_proof, take_missing_snapshot
+from workspaces.runner.steps.shutdown import bring_down, end_run
 from workspaces.services import commands
 from workspaces.services.environments.drift import drift_of
-from workspaces.store import StoreError
 
 
 class Resume(Kind):
@@ -47,8 +46,8 @@ class Resume(Kind):
         async def compare():
             async with job.lock(), job.open_tree():
                 await job.recover_tree()
-                await _take_missing_snapshot(job)
-                found["proof"], found["alarm"] = await proven(job, full=bool(job.args.get("full")))
+                await take_missing_snapshot(job)
+                found["proof"], found["alarm"] = await compare_or_alarm(job, full=bool(job.args.get("full")))
             failpoint("resume.proved")
 
         run = await bring_up(job, first=compare)
@@ -78,7 +77,7 @@ class Resume(Kind):
         Workspace.objects.filter(pk=workspace.pk).update(
             state=State.READY, reason=outcome.get("lost", ""), last_active_at=now
         )
-        note_proof(workspace, proof, outcome["alarm"])
+        save_proof(workspace, proof, outcome["alarm"])
         commands.maintain(workspace, before=job.operation)
         record = body.of_resume(workspace, outcome["run"], outcome, at=now, cause=cause_of(job.by, job.operation))
         shown_manifest.show_after_commit(job.driver, outcome["run"], keep(record, run_id=outcome["run"]), workspace)
@@ -115,54 +114,3 @@ async def _close_dead_run(job):
     rows = Workspace.objects.filter(pk=job.workspace.pk)
     await job.thread(rows.update, state=State.STOPPED, missing_snapshot=missing_snapshot, reason=missing_snapshot)
     job.workspace.state, job.workspace.missing_snapshot = State.STOPPED, missing_snapshot
-
-
-async def _take_missing_snapshot(job):
-    """Take the missing end snapshot, if any, before anything starts. Raise StoreError if it still fails."""
-    if not job.workspace.missing_snapshot:
-        return
-    try:
-        await job.snapshot("end", "files of the last run")
-    except StoreError as error:
-        raise StoreError(f"A snapshot of its last state must be taken before anything starts: {error}") from error
-
-
-class Prove(Kind):
-    """Compare every byte of a paused or stopped workspace with its newest snapshot."""
-
-    async def perform(self, job):
-        await job.require(State.PAUSED, State.STOPPED)
-        await job.mark_started()
-        async with job.lock(), job.open_tree():
-            await job.recover_tree()
-            await _take_missing_snapshot(job)
-            proof, alarm = await proven(job, full=True)
-        return {"ok": True, "proof": proof, "alarm": alarm}
-
-    def finish(self, job, outcome):
-        if outcome["ok"]:
-            note_proof(job.workspace, outcome["proof"], outcome["alarm"])
-            verb = "workspace.proof_failed" if outcome["proof"]["differ"] else "workspace.proven"
-            lifecycle.record(job.workspace, job.by, verb, outcome["proof"])
-
-
-async def proven(job: Job, *, full: bool = False) -> tuple[dict, dict]:
-    """Compare the live tree with the newest snapshot; return (proof, alarm), the alarm {} when nothing differs.
-
-    When something differs, the files are first kept as a `found` snapshot, before anything can change them.
-    """
-    async with job.open_tree() as tree:
-        proof = await job.thread(prove, job.workspace, tree, full=full, lend=False)
-    if not proof["differ"]:
-        return proof, {}
-    try:
-        found = await job.snapshot("found", f"as found, not as snapshot {proof['snapshot']}")
-    except StoreError as error:
-        return proof, proof | {"found": None, "not_kept": str(error)}
-    return proof, proof | {"found": found.number}
-
-
-def note_proof(workspace, proof: dict, alarm: dict):
-    """Save a proof and its alarm, if any. An alarm stays until a person answers it, whatever later proofs find."""
-    rows = Workspace.objects.filter(pk=workspace.pk)
-    rows.update(proof=proof, **({"alarm": alarm} if alarm else {}))

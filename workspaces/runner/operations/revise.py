@@ -1,8 +1,8 @@
 """Take the next revision of a workspace's source: merge it into the files or replace them.
 
-In a git repository git itself merges a revision from git (revise_git.py), elsewhere three trees are merged
-(revise_files.py). A path that both sides changed to different results is a conflict: it is left in the files if the
-caller said how to take the revision, else nothing is taken.
+In a git repository git itself merges a revision from git (steps/revise_git.py), elsewhere three trees are merged
+(steps/revise_files.py). A path that both sides changed to different results is a conflict: it is left in the files if
+the caller said how to take the revision, else nothing is taken.
 """
 
 import shutil
@@ -22,11 +22,11 @@ from workspaces.operations import needs_approval
 from workspaces.operations.needs_approval import HOOK_FILES
 from workspaces.provisioning import source_history, uploads
 from workspaces.runner import files, notes, snapshots, source_files
-from workspaces.runner.operations import revise_files, revise_git
-from workspaces.runner.operations.snapshot import RestoreSnapshot, resume_if_asked
+from workspaces.runner.operations.restore import Restore, resume_if_asked
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
 from workspaces.runner.snapshot_tree import KeptFiles
+from workspaces.runner.steps import revise_files, revise_git
 from workspaces.services.notes import versions
 from workspaces.store import LocalTree, StoreError, import_archive
 from workspaces.store.diff import MODE, reviewed
@@ -35,7 +35,7 @@ from workspaces.store.text import inside_git
 MAX_NOTES = 1 << 20  # bytes of the notes that a clean start keeps
 
 
-class Revise(RestoreSnapshot):
+class Revise(Restore):
     """Merge or replace the files with a new revision; freezes and takes a safety snapshot first, like a restore.
 
     args: {source, replace: bool, base: snapshot number[, base_given: True][, how: "merge" | "rebase" | "beside"]

@@ -1,6 +1,6 @@
 """Purge a value: delete the chosen snapshots, then take it out of rows, recordings and waiting files.
 
-The caller frees the store afterwards (`workspaces.runner.operations.scrub`), and writes the receipt.
+The caller frees the store afterwards (`workspaces.runner.operations.scrub_purge`), and writes the receipt.
 """
 
 from collections.abc import Iterable

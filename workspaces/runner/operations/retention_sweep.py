@@ -8,7 +8,7 @@ from workspaces.runner.refusals import Refused
 from workspaces.services.retention import Report, dry_run, sweep_team, sweeps
 
 
-class Sweep(Kind):
+class RetentionSweep(Kind):
     """Delete what is due, or with {dry_run: true} report it. After a crash it goes on with what is still due."""
 
     async def perform(self, job):

@@ -1,9 +1,8 @@
-"""Export a workspace: an archive, a git bundle, or a push with credentials that it never sees.
+"""Push a workspace's commits, or write them to a bundle, with credentials that the workspace never sees.
 
 Git runs beside the workspace, not in it (git/sandbox.py): no program, setting or PATH of an agent decides what is sent.
 """
 
-import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,23 +10,20 @@ from pathlib import Path
 
 from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
-from workspaces import lifecycle
-from workspaces.changes import history
 from workspaces.host import paths
-from workspaces.models import ReasonCode, State
+from workspaces.models import ReasonCode
 from workspaces.provisioning.git import addresses, pushing, said
 from workspaces.provisioning.git.pushing import Pushed
 from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.git import sandbox, shown
-from workspaces.runner.job import Job, Kind
+from workspaces.runner.job import Job
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.secrets import team_credentials
-from workspaces.services import archives, export
+from workspaces.services import export
 
 UNBORN = "Nothing is committed yet."  # runner/git/probe.py
 BUNDLE_LIMIT = 2 * 1024**3  # bytes
 LOOK_SECONDS = 60.0
-REASON_LENGTH = 1500  # characters of a reason on the timeline
 
 
 async def make_bundle(job: Job, refs: list[str], into: Path) -> None:
@@ -37,57 +33,6 @@ async def make_bundle(job: Job, refs: list[str], into: Path) -> None:
     except sandbox.NoAnswer as error:
         words = said.without_ours(str(error))
         raise Refused(words if words == UNBORN else f"git made no bundle of {job.workspace.key}: {words}") from None
-
-
-class MakeArchive(Kind):
-    """Write a snapshot's files to one archive, to be downloaded."""
-
-    when_store_fails = "The archive could not be written: "
-
-    async def perform(self, job):
-        await job.refresh()
-        await job.mark_started()
-        snapshot = await job.thread(history.find_snapshot, job.workspace, job.args["number"])
-        size = await job.thread(archives.write, snapshot, job.watch(step="archive"))
-        return {"ok": True, "snapshot": snapshot.number, "bytes": size}
-
-
-class MakeBundle(Kind):
-    """Bundle the workspace's repository: HEAD, branches and tags, as committed."""
-
-    async def perform(self, job):
-        workspace = await job.require(State.READY)
-        made = paths.bundle_of(workspace)
-        await make_bundle(job, ["HEAD", "--branches", "--tags"], made.with_suffix(".new"))
-        os.replace(made.with_suffix(".new"), made)
-        return {"ok": True, "reason": ""}
-
-    async def recover(self, job):
-        """Refuse: a bundle changes nothing, so the caller can request it again."""
-        raise Refused("The runner stopped while creating the bundle. Try again.", ReasonCode.RUNNER_STOPPED)
-
-
-class Push(Kind):
-    """Push the workspace's HEAD to a branch of the repository it came from; never by force."""
-
-    async def perform(self, job):
-        await job.require(State.READY)
-        return _outcome(await push(job))
-
-    async def recover(self, job):
-        """Ask the source whether the push arrived before the runner stopped."""
-        await job.refresh()
-        return _outcome(await find_pushed(job))
-
-    def finish(self, job, outcome):
-        data = {"branch": job.args["branch"], "ok": outcome["ok"], "reason": outcome["reason"][:REASON_LENGTH]}
-        lifecycle.record(job.workspace, job.by, "workspace.pushed", data)
-
-
-def _outcome(pushed: Pushed) -> dict:
-    remote = {"remote": pushed.remote} if pushed.remote else {}
-    reason = f"Pushed {pushed.sha[:12]} to {pushed.branch}."
-    return {"ok": True, "reason": reason, "sha": pushed.sha, "pushed": pushed.as_json, **remote}
 
 
 async def push(job: Job, *, again: bool = False) -> Pushed:

@@ -5,11 +5,13 @@ from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, State, Workspace
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.create import bring_up
-from workspaces.runner.operations.shutdown import end_run
+from workspaces.runner.steps.shutdown import end_run
 
 
-class Hold(Kind):
+class BoxFolder(Kind):
     """End the Run with its programs and start it as asked. Where no box can be had, it starts without one."""
+
+    stored = "hold"
 
     async def perform(self, job):
         await job.refresh()

@@ -1,30 +1,34 @@
-"""End a Run: pause, stop, crash and trash. Each takes an end snapshot or records that one is missing."""
+"""End a Run: each way takes an end snapshot, or records that one is missing."""
 
 import logging
 from datetime import datetime
 
-from dashboard.database import clock
 from dashboard.keys.keyring import Unreadable
 from dashboard.models import Team
 from dashboard.workers.failpoints import failpoint
 from workspaces import extensions, lifecycle
-from workspaces.drivers.base import BackendLost, DriverError
-from workspaces.host import paths
-from workspaces.manifests import body, folder_manifest
-from workspaces.models import EndCode, Phase, Run, State, StateCode, Workspace
-from workspaces.operations import endings
-from workspaces.runner import programs, removing, secret_scan, waiting
+from workspaces.drivers.base import DriverError
+from workspaces.manifests import body
+from workspaces.models import EndCode, Phase, Run, State, Workspace
+from workspaces.runner import programs, secret_scan, waiting
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.measure import ports
 from workspaces.runner.reconcile import suspended
-from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import spec_of
-from workspaces.services import archives, run_tokens
-from workspaces.services.retention import holds, trash_date
+from workspaces.services import run_tokens
 from workspaces.store import StoreError
 
 logger = logging.getLogger("handrail.runner")
-NOT_CLEARED = "It exited. Cleanup failed and will be retried."
+
+
+def mark_stopped(job: Job, missing_snapshot: str):
+    """Save that it is stopped, if it was not, so that a refusal or a crash leaves it at rest."""
+    rows = Workspace.objects.filter(pk=job.workspace.pk).exclude(state=State.STOPPED)
+    at = {"reason": missing_snapshot, "missing_snapshot": missing_snapshot, "vitals": at_rest(job.workspace)}
+    with Team.objects.turn(job.workspace.team_id):
+        if rows.update(state=State.STOPPED, **at):
+            lifecycle.record(job.workspace, job.by, "workspace.stopped", {"missing_snapshot": missing_snapshot})
+    job.workspace.state, job.workspace.missing_snapshot = State.STOPPED, missing_snapshot
 
 
 async def bring_down(job: Job, code: EndCode, words: str = "", *, thorough: bool = False) -> str:
@@ -144,7 +148,7 @@ async def end_snapshot(job: Job, **how) -> str:
             return f"A snapshot could not be taken yet: {error}. The files on disk are unchanged."
 
 
-class _EndRun(Kind):
+class EndRun(Kind):
     """End the Run and leave the workspace in `state`; base of Pause and Stop."""
 
     state: str
@@ -188,129 +192,3 @@ def _used_since(job) -> bool:
 def at_rest(workspace) -> dict:
     """Return the vitals of a workspace without programs: nothing is frozen and no port is listened on."""
     return {name: value for name, value in workspace.vitals.items() if name not in ("frozen", "ports")}
-
-
-class Pause(_EndRun):
-    state, verb, end_code = State.PAUSED, "workspace.paused", EndCode.PAUSED
-
-    async def end(self, job) -> str:
-        return await suspend_run(job)
-
-
-class Stop(_EndRun):
-    state, verb, end_code = State.STOPPED, "workspace.stopped", EndCode.STOPPED
-    before = (State.READY, State.PAUSED)
-
-
-class CloseDeadRun(Kind):
-    """Close a Run that was found dead: record why, take the end snapshot, and mark the workspace stopped."""
-
-    async def perform(self, job):
-        workspace = await job.refresh()
-        if workspace.state != State.READY:
-            return {"ok": True, "already": True}
-        run = await job.open_run()
-        owner = await job.daemon.owner_of(job.driver, run.pk) if run else None
-        if owner is not None and await job.driver.alive(owner):
-            return {"ok": True, "already": True}
-        await job.mark_started()
-        known = job.operation.progress.get("why") or job.args.get("why")
-        code, words = known or await self._why(job, owner)
-        code = EndCode(code)
-        # Saved first: the driver's record, which holds the reason, is cleared before the snapshot is taken.
-        await job.progress(why=[code.value, words], services=[])  # nothing ran any more
-        missing_snapshot = await bring_down(job, code, words, thorough=code == EndCode.HOST_RESTARTED)
-        return {"ok": True, "end_code": code.value, "reason": words, "missing_snapshot": missing_snapshot}
-
-    async def _why(self, job, owner) -> tuple[EndCode, str]:
-        """Return why the Run ended, as a code and as a message."""
-        try:
-            code = EndCode(await job.driver.end_reason(owner)) if owner is not None else EndCode.LOST
-            return code, await endings.reason_of(code, job.driver, owner)
-        except BackendLost:
-            raise  # it can tell later
-        except DriverError as error:
-            return EndCode.UNKNOWN, str(error)
-
-    def finish(self, job, outcome):
-        rows = Workspace.objects.filter(pk=job.workspace.pk, state=State.READY)
-        if not outcome["ok"]:  # reconcile/liveness.py submits it again
-            words = f"{NOT_CLEARED} {outcome['reason']}"
-            if rows.exclude(reason=words).update(reason=words, reason_code=StateCode.NOT_CLEARED):
-                lifecycle.record(job.workspace, job.by, "workspace.end_failed", {"reason": words[:1000]})
-            return
-        if outcome.get("already"):
-            rows.filter(reason_code=StateCode.NOT_CLEARED).update(reason="")
-            return
-        reason, missing_snapshot = outcome["reason"], outcome["missing_snapshot"]
-        words = f"{endings.sentence(outcome['end_code'], reason)} {missing_snapshot}".strip()
-        rows.update(state=State.STOPPED, reason=words, missing_snapshot=missing_snapshot, vitals=at_rest(job.workspace))
-        lifecycle.record(
-            job.workspace, job.by, "workspace.ended", {"reason": words[:1000], "missing_snapshot": missing_snapshot}
-        )
-
-
-class Trash(Kind):
-    """Stop the workspace, take a last snapshot, and move it to the trash."""
-
-    async def perform(self, job):
-        workspace = await job.refresh()
-        if workspace.trashed_at:
-            return {"ok": True, "already": True}
-        await job.mark_started()
-        if workspace.environment.capabilities.own_folder:
-            await job.thread(folder_manifest.take_away, workspace)
-        if workspace.state == State.READY:
-            async with waiting.for_backend(job):
-                return {"ok": True, "missing_snapshot": await bring_down(job, EndCode.TRASHED)}
-        await discard_memory(job, "the workspace went to the trash meanwhile.")
-        return {"ok": True, "missing_snapshot": await end_snapshot(job) if workspace.missing_snapshot else ""}
-
-    def finish(self, job, outcome):
-        if outcome.get("already") or not outcome["ok"]:
-            return
-        with Team.objects.turn(job.workspace.team_id):
-            rows = Workspace.objects.filter(pk=job.workspace.pk, trashed_at=None)
-            stays = job.workspace.state in (State.FAILED, State.ARCHIVED)
-            state = job.workspace.state if stays else State.STOPPED
-            gone = {
-                "trashed_at": clock.now(),
-                "purge_at": trash_date(job.workspace),
-                "missing_snapshot": outcome["missing_snapshot"],
-            }
-            rows.update(state=state, vitals=at_rest(job.workspace), **gone)
-            lifecycle.record(
-                job.workspace, job.by, "workspace.trashed", {"missing_snapshot": outcome["missing_snapshot"]}
-            )
-
-
-class Purge(Kind):
-    """Delete the folder and snapshots of a trashed workspace whose time is up. Its row stays as a tombstone."""
-
-    async def perform(self, job):
-        workspace = await job.refresh()
-        if workspace.trashed_at is None or workspace.purge_at > await job.thread(clock.now):
-            return {"ok": True, "already": True}
-        if held := await job.thread(holds.on_whole_workspace, workspace):
-            raise Refused(f"It is on hold: {held.reason}")
-        await job.mark_started()
-        async with job.lock():
-            await job.thread(removing.remove, paths.folder_of(workspace.pk))
-            await job.thread(removing.remove, archives.folder_of(workspace.pk))
-            await job.thread(removing.remove, paths.checkpoints_of(workspace.pk))
-        return {"ok": True}
-
-    def finish(self, job, outcome):
-        if outcome.get("already") or not outcome["ok"]:
-            return
-        workspace = job.workspace
-        Workspace.objects.filter(pk=workspace.pk).update(purged_at=clock.now(), head=None, baseline=None)
-        workspace.checkpoints.all().delete()
-        workspace.snapshots.all().delete()
-        workspace.rehearsals.all().delete()
-        workspace.hand_overs.all().delete()
-        workspace.notes.all().delete()
-        workspace.handed_secrets.all().delete()
-        workspace.contacts.all().delete()
-        workspace.allowances.all().delete()
-        lifecycle.record(workspace, job.by, "workspace.purged", {"key": workspace.key})

@@ -1,4 +1,4 @@
-"""Keep a checkpoint of a paused microVM, continue from one, and remove the files of a deleted one.
+"""Continue a workspace from a checkpoint.
 
 A restore is three steps, each of which can run again after a crash: end what runs and take a snapshot of its files;
 note in the database that these files are replaced; put disks and memory of the checkpoint in place and resume.
@@ -6,65 +6,19 @@ note in the database that these files are replaced; put disks and memory of the 
 
 from functools import partial
 
-from django.conf import settings
-
-from dashboard.models import Event, Team
-from dashboard.text.visible_text import plain_size
+from dashboard.models import Team
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
-from workspaces.host import paths
 from workspaces.models import Checkpoint, EndCode, ReasonCode, Run, State, Workspace
-from workspaces.provisioning import capacity
-from workspaces.runner import notes, removing, snapshots
-from workspaces.runner.job import Job, Kind
-from workspaces.runner.operations import from_checkpoint
-from workspaces.runner.operations.archiving import mark_stopped
-from workspaces.runner.operations.comparing import prove
+from workspaces.runner import notes, snapshots
+from workspaces.runner.job import Job
 from workspaces.runner.operations.create import bring_up
 from workspaces.runner.operations.resume import Resume, memory_message
-from workspaces.runner.operations.shutdown import bring_down, discard_memory, end_run
 from workspaces.runner.refusals import Refused
-from workspaces.runner.run_spec import spec_of
+from workspaces.runner.steps import from_checkpoint
+from workspaces.runner.steps.compare import compare_files
+from workspaces.runner.steps.shutdown import bring_down, discard_memory, end_run, mark_stopped
 from workspaces.services.environments.drift import drift_of
-
-
-class KeepCheckpoint(Kind):
-    """Copy the memory and the disks of a paused microVM; args: {checkpoint}."""
-
-    async def perform(self, job):
-        workspace = await job.require(State.PAUSED)
-        spec = spec_of(workspace, job.operation.pk)
-        if why := await job.driver.why_no_memory(spec):
-            raise Refused(f"There is no memory to keep. {why}", ReasonCode.STATE)
-        _refuse_without_room(await job.driver.checkpoint_bytes(spec))
-        await job.mark_started()
-        async with job.lock():
-            kept = await job.driver.keep_checkpoint(spec, paths.checkpoint_of(workspace.pk, job.args["checkpoint"]))
-        failpoint("checkpoint_files.kept")
-        return {"ok": True, "bytes": kept.bytes, "began": kept.began}
-
-    def finish(self, job, outcome):
-        workspace, found = job.workspace, Checkpoint.objects.filter(pk=job.args["checkpoint"]).first()
-        if found is None:
-            return
-        about = {"actor": job.by, "subject": found, "workspace": workspace}
-        if not outcome["ok"]:
-            data = {"name": found.name, "reason": outcome["reason"][:1000]}
-            Event.objects.record(workspace.team_id, verb="checkpoint.failed", data=data, **about)
-            found.delete()
-            return
-        found.snapshot, found.snapshot_number = workspace.head, workspace.head.number if workspace.head else 0
-        found.environment, found.base = workspace.environment, workspace.base
-        found.disk_generation = workspace.disk_generation
-        found.bytes, found.began = outcome["bytes"], outcome["began"]
-        found.save()
-        data = {"name": found.name, "bytes": found.bytes, "snapshot": found.snapshot_number}
-        Event.objects.record(workspace.team_id, verb="checkpoint.kept", data=data, **about)
-
-
-def _refuse_without_room(needed: int):
-    if capacity.free_bytes() - needed < settings.HANDRAIL_RESERVE_BYTES:
-        raise Refused(f"The checkpoint takes {plain_size(needed)}, and the disk has no room for that.")
 
 
 class RestoreCheckpoint(Resume):
@@ -154,23 +108,5 @@ async def _compare(job: Job, checkpoint: Checkpoint, found: dict):
         await job.recover_tree()
         taken = await job.snapshot("restored", f"checkpoint {checkpoint.name}"[:120], thorough=True)
         found["snapshot"] = taken.number
-        found["proof"] = await job.thread(_proof, job.workspace, tree, checkpoint.snapshot or taken)
+        found["proof"] = await job.thread(compare_files, job.workspace, tree, checkpoint.snapshot or taken, lend=False)
     found["alarm"] = found["proof"] | {"found": taken.number} if found["proof"]["differ"] else {}
-
-
-def _proof(workspace, tree, against) -> dict:
-    head, workspace.head = workspace.head, against
-    try:
-        return prove(workspace, tree, lend=False)
-    finally:
-        workspace.head = head
-
-
-class DropCheckpoint(Kind):
-    """Remove the files of a deleted checkpoint; args: {checkpoint}."""
-
-    async def perform(self, job):
-        await job.refresh()
-        await job.mark_started()
-        await job.thread(removing.remove, paths.checkpoint_of(job.workspace.pk, job.args["checkpoint"]))
-        return {"ok": True}

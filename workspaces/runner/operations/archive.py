@@ -1,7 +1,6 @@
-"""Archive a workspace: its files leave the host, and come back from its newest snapshot when it is resumed.
+"""Archive a workspace: its files leave the host; steps/bring_back.py restores them when it is resumed.
 
-The state changes between the two halves: nothing is removed before the snapshot was verified and the workspace is
-`archived`, and it stays `archived` until all files are back and were compared. So a crash loses nothing.
+Nothing is removed before the snapshot was verified and the workspace is `archived`. So a crash loses nothing.
 """
 
 import os
@@ -15,11 +14,10 @@ from workspaces.host import paths
 from workspaces.models import EndCode, ReasonCode, State, Workspace
 from workspaces.runner import removing, snapshots, waiting
 from workspaces.runner.job import Job, Kind
-from workspaces.runner.operations import kept_changes
-from workspaces.runner.operations.comparing import prove
-from workspaces.runner.operations.shutdown import at_rest, bring_down, discard_memory
 from workspaces.runner.refusals import Refused
-from workspaces.runner.run_spec import spec_of
+from workspaces.runner.steps import kept_changes
+from workspaces.runner.steps.compare import compare_files
+from workspaces.runner.steps.shutdown import at_rest, bring_down, discard_memory, mark_stopped
 from workspaces.services import archives
 from workspaces.store import StoreError
 
@@ -27,8 +25,10 @@ STAYS = "programs"  # what programs printed has a retention rule of its own
 MAX_NAMED = 5  # paths in a message
 
 
-class PutAway(Kind):
+class Archive(Kind):
     """Stop the workspace, verify its newest snapshot, mark it archived, and remove its files from the host."""
+
+    stored = "put_away"
 
     async def perform(self, job):
         workspace = await job.refresh()
@@ -72,16 +72,6 @@ async def _end(job: Job):
     failpoint("archive.stopped")
 
 
-def mark_stopped(job: Job, missing_snapshot: str):
-    """Save that it is stopped, if it was not, so that a refusal or a crash leaves it at rest."""
-    rows = Workspace.objects.filter(pk=job.workspace.pk).exclude(state=State.STOPPED)
-    at = {"reason": missing_snapshot, "missing_snapshot": missing_snapshot, "vitals": at_rest(job.workspace)}
-    with Team.objects.turn(job.workspace.team_id):
-        if rows.update(state=State.STOPPED, **at):
-            lifecycle.record(job.workspace, job.by, "workspace.stopped", {"missing_snapshot": missing_snapshot})
-    job.workspace.state, job.workspace.missing_snapshot = State.STOPPED, missing_snapshot
-
-
 async def _verify(job: Job):
     """Take a snapshot if the newest one is not what the files are, then compare and read every byte of it.
 
@@ -90,10 +80,10 @@ async def _verify(job: Job):
     workspace = job.workspace
     async with job.lock(), job.open_tree() as tree:
         await job.recover_tree()
-        proof = await job.thread(prove, workspace, tree, full=True, lend=False)
+        proof = await job.thread(compare_files, workspace, tree, full=True, lend=False)
         if workspace.head is None or proof["differ"] or workspace.missing_snapshot:
             await job.snapshot("end", "before it was archived", thorough=True)
-            proof = await job.thread(prove, workspace, tree, full=True, lend=False)
+            proof = await job.thread(compare_files, workspace, tree, full=True, lend=False)
         if proof["differ"]:
             raise StoreError(f"{proof['differ']:,} entries differ from the snapshot that was just taken")
         await job.progress(step="verify")
@@ -129,41 +119,3 @@ def _remove_files(workspace) -> str:
             left.append(f"{entry.name}: {error.strerror}")
         failpoint("archive.removing")
     return f"Its files could not all be removed from the host ({'; '.join(left)}). Archive it again." if left else ""
-
-
-async def bring_back(job: Job, lost: str = ""):
-    """Restore the files of a workspace from its newest snapshot and compare every byte; it is stopped then.
-
-    It was archived, or its files are gone: `lost` says so. Raise StoreError or DriverError; its state stays, and its
-    snapshots are unchanged.
-    """
-    workspace, job.brings_back = job.workspace, True
-    if workspace.head is None:
-        raise Refused("Its files were in a snapshot that is lost, so it can't be resumed.", ReasonCode.SNAPSHOT_MISSING)
-    await job.progress(step="restore")
-    await job.thread(paths.make_folders, workspace)
-    if not job.driver.capabilities.files_need_run:  # `open_tree` prepares a guest
-        await job.driver.prepare(spec_of(workspace, f"reader-{job.operation.pk}"))  # its folders get their owner
-    async with job.lock(), job.open_tree() as tree:
-        await job.recover_tree()
-        store = await job.thread(snapshots.store_of, workspace)
-        how = {"progress": job.watch(step="restore")["progress"], "journal": snapshots.journal_of(workspace)}
-        await job.thread(store.restore, workspace.head.tree_hex, tree, **how)
-        failpoint("archive.back")
-        proof = await job.thread(prove, workspace, tree, full=True, lend=False)
-    if proof["differ"]:
-        raise StoreError(f"{proof['differ']:,} entries are not as in snapshot {proof['snapshot']}")
-    await job.thread(_mark_back, job, proof, lost)
-    job.brings_back = False
-    failpoint("archive.returned")
-
-
-def _mark_back(job: Job, proof: dict, lost: str):
-    with Team.objects.turn(job.workspace.team_id):
-        Workspace.objects.filter(pk=job.workspace.pk).update(state=State.STOPPED, reason=lost, missing_snapshot="")
-        data = {name: proof[name] for name in ("snapshot", "entries", "differ")}
-        if lost:
-            lifecycle.record(job.workspace, job.by, "workspace.files_lost", data | {"reason": lost})
-        else:
-            lifecycle.record(job.workspace, job.by, "workspace.unarchived", data)
-    job.workspace.state, job.workspace.missing_snapshot = State.STOPPED, ""

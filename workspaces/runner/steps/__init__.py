@@ -1,0 +1,1 @@
+"""Parts of operations that several kinds share; a kind is a module of `workspaces/runner/operations/`."""
