@@ -10,6 +10,7 @@ class ApprovalsConfig(AppConfig):
     def ready(self):
         # Needs the models of both apps.
         from approvals.actions import interrupts
+        from approvals.agents import programs
         from approvals.notify import channels
         from approvals.notify.log_targets import targets
         from approvals.protocols import documents
@@ -21,6 +22,7 @@ class ApprovalsConfig(AppConfig):
 
         entering.refuse_interrupted.append(interrupts.refuse_verb)
         extensions.ports = ports
+        extensions.agent_programs |= programs.installable()
         extensions.retention_layers.extend(retention.LAYERS)
         extensions.scrub_rules |= scrub.RULES
         columns = (channels, targets, documents, sso, registrations)

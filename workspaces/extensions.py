@@ -10,6 +10,7 @@ from typing import Protocol
 kinds: dict[str, object] = {}  # further kinds of operations, by Operation.kind
 sweeps: list = []  # further workspaces.runner.sweeps.Sweep that the runner looks at every few seconds
 system_files: list[Callable] = []  # (workspace) -> {path below /etc: content} for the agent's programs
+agent_programs: dict[str, object] = {}  # workspaces.provisioning.agent_programs.Program, by its name
 encrypted: list[Callable] = []  # () -> (queryset, function to the associated data): columns `value` that rotation moves
 scrub_rules: dict[str, object] = {}  # label of a model: Rule of workspaces.services.scrub
 retention_layers: list = []  # further layers of workspaces.services.retention

@@ -10,9 +10,9 @@ from django.db.models import Q
 
 from approvals.actions import asked_by_run
 from approvals.agent_runs import turns
-from approvals.agent_runs.launching import MAX_SAID, ProgramResult
 from approvals.agent_runs.model_relay import accounts
 from approvals.agents.lines import MAX_ID
+from approvals.agents.program import MAX_SAID, ProgramResult
 from approvals.models import OPEN_RUNS, AgentRun, AgentRunState, AgentSession, AgentTurn, TurnEnd, TurnKind
 from dashboard.database import clock
 from dashboard.models import Actor, Team

@@ -7,8 +7,8 @@ from decimal import Decimal
 from django.db import IntegrityError, transaction
 
 from approvals.agent_runs import turns
-from approvals.agent_runs.launching import LAUNCHERS
 from approvals.agent_runs.model_relay import accounts
+from approvals.agents.programs import LAUNCHERS
 from approvals.models import OPEN_RUNS, AgentDefinition, AgentRun, TurnKind
 from dashboard.database import clock
 from dashboard.door.entering import refuse_when_stopped

@@ -3,8 +3,9 @@
 from django.db.models import Max
 
 from approvals.agent_runs.definitions import content
-from approvals.agent_runs.launching import LAUNCHERS, Launcher, Start
 from approvals.agent_runs.model_relay import accounts
+from approvals.agents.program import Launcher, Start
+from approvals.agents.programs import LAUNCHERS
 from approvals.models import AgentMessage, AgentRun, AgentTurn, TurnKind
 from dashboard.database import clock
 from dashboard.models import Actor, Event

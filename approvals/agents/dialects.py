@@ -1,18 +1,13 @@
 """The table of dialects: one for each agent, under the contract in `dialect.py`."""
 
+from approvals.agents import parts
 from approvals.agents.acp.dialect import ACP
-from approvals.agents.claude_code.dialect import ClaudeCode
-from approvals.agents.codex.dialect import Codex
-from approvals.agents.copilot.dialect import Copilot
 from approvals.agents.dialect import Dialect
-from approvals.agents.gemini.dialect import Gemini
-from approvals.agents.opencode.dialect import OpenCode
-from approvals.agents.qwen.dialect import Qwen
 
-ALL = (ClaudeCode(), Codex(), Gemini(), Qwen(), Copilot(), OpenCode())
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in ALL}
+DIALECTS: dict[str, Dialect] = {agent: part.DIALECT for agent, part in parts("dialect").items()}
+ALL = tuple(DIALECTS.values())
 CLIENT_DIALECTS = {ACP.name: ACP()}  # an agent's client asks, not its hook; `connect` has no entry for them
-DEFAULT = DIALECTS["claude-code"]  # whose shape a denial has when the agent is not known
+DEFAULT = ALL[0]  # whose shape a denial has when the agent is not known
 
 
 def find(name: str) -> Dialect | None:

@@ -12,7 +12,6 @@ from workspaces.services import network
 
 HOOKS = Path(__file__).parent.parent / "hooks"
 PROGRAM = HOOKS / "command_hook.py"
-CODEX_START = HOOKS / "codex_start.py"
 ACP = HOOKS / "acp_program"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive's bytes depend on nothing but its files
 

@@ -10,11 +10,10 @@ whole session, where the agent tells it.
 Whatever stands in transcripts was written by an agent and what it read: nothing is decided by it.
 """
 
-from approvals.agents.claude_code import transcript as claude_code
-from approvals.agents.codex import transcript as codex
-from approvals.agents.copilot import transcript as copilot
-from approvals.agents.opencode import transcript as opencode
+from approvals.agents import parts
 
-JSON_LINES = (claude_code, codex, copilot)
-DATABASES = (opencode,)
-CONVERSATIONS = {reader.NAME: reader for reader in (claude_code, codex)}  # whose rows are all that was said
+READERS = parts("transcript")
+JSON_LINES = tuple(reader for reader in READERS.values() if hasattr(reader, "read"))
+DATABASES = tuple(reader for reader in READERS.values() if hasattr(reader, "calls"))
+# Whose rows are all that was said.
+CONVERSATIONS = {agent: reader for agent, reader in READERS.items() if getattr(reader, "IS_CONVERSATION", False)}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from approvals.agents import part
 from approvals.agents.claude_code.settings import hook_command
-from approvals.agents.codex import trust as codex_trust
 from approvals.agents.dialect import Dialect
 from approvals.connect import claude_folder, git_exclude, home_settings, versions
 from approvals.connect.claude_folder import OPERATOR, Connected
@@ -77,8 +77,8 @@ def disconnect(dialect: Dialect, workspace):
     told = json.loads(connection.read_text())
     with suppress(Problem):  # no longer the agent's format: overwriting it would lose the user's work
         home_settings.take_out(dialect, Path(told["home"]), ours=str(connection), before=told["before"])
-    if dialect.name == "codex":
-        codex_trust.forget(Path(told["home"]))
+    if trust := part(dialect.name, "trust"):
+        trust.forget(Path(told["home"]))
     connection.unlink()
     revoke(Token.objects.filter(sha256=sha256(told["token"])), by=OPERATOR)
 
@@ -117,10 +117,10 @@ def _test_line(dialect: Dialect, connection: Path, role: str) -> str:
 
 
 def _trusted(dialect: Dialect, connection: Path, folder: Path) -> str:
-    """Make Codex trust the hook: it runs no other one. Problem 422 if it does not."""
-    if dialect.name != "codex":
+    """Make the agent trust the hook, if it runs no other one; return a note. Problem 422 if it does not."""
+    if not (trust := part(dialect.name, "trust")):
         return ""
-    return codex_trust.make_true(Path(json.loads(connection.read_text())["home"]), folder, ours=str(connection))
+    return trust.make_true(Path(json.loads(connection.read_text())["home"]), folder, ours=str(connection))
 
 
 def _write_connection(dialect: Dialect, connection: Path, team, agent):

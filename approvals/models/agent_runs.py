@@ -10,8 +10,8 @@ from django.utils.translation import gettext_lazy
 from approvals.models.agent_definitions import AgentDefinition
 from approvals.models.conversations import AgentSession
 from dashboard.models import Agent, Team
+from workspaces import extensions
 from workspaces.models import Command, OfTeamQuerySet, Operation, ScheduledRun, Snapshot, Workspace
-from workspaces.provisioning import agent_programs
 
 
 class AgentRunState(models.TextChoices):
@@ -137,7 +137,7 @@ class AgentRun(models.Model):
     def program_title(self) -> str:
         """The program as people call it: "Codex 0.169.0"."""
         name, _, version = self.program.partition("@")
-        return f"{agent_programs.PROGRAMS[name].title} {version}"
+        return f"{extensions.agent_programs[name].title} {version}"
 
 
 class AgentTurn(models.Model):

@@ -4,9 +4,7 @@ from approvals import tasks
 from approvals.actions import expiry
 from approvals.actions.asked_snapshots import asking
 from approvals.agent_runs import following as agents
-from approvals.agents.claude_code import settings as claude_settings
-from approvals.agents.codex import settings as codex_settings
-from approvals.agents.opencode import settings as opencode_settings
+from approvals.agents import parts
 from approvals.broker import quarantine_cards
 from approvals.broker.asked_snapshot import AskedSnapshot
 from approvals.broker.broker import Broker
@@ -31,5 +29,4 @@ def register():
         Sweep(tasks.follow_agents, lambda: (agents.open_here(), notices_of_agents.untold())),
         *map(Sweep, (hook_watch.sweep, quarantine_cards.sweep, following.sweep)),
     ]
-    of_agents = (claude_settings, codex_settings, opencode_settings)
-    extensions.system_files += [each.system_files for each in of_agents]
+    extensions.system_files += [each.system_files for each in parts("settings").values()]

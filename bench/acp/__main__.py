@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 
 from approvals.agents import hook_programs
-from approvals.connect.proof import programs
+from approvals.agents.program import MODEL
+from approvals.agents.programs import SCRIPTED
 from approvals.connect.proof.model import Model, run, say
 from bench.approver import Approver
 from tests.support.product import Product
@@ -58,9 +59,9 @@ def lint(acplint: Path, agent: list[str], folder: Path, desk: dict[str, str]) ->
     model.scripts[EVERY] = [[say("I look."), run("git push origin main")], [say("Done.")]]
     try:
         variables = {"PATH": os.environ["PATH"], "HOME": str(home)} | desk
-        variables |= programs.environment("opencode", model.url)
+        variables |= SCRIPTED["opencode"].variables(model.url)
         config = json.loads(variables["OPENCODE_CONFIG_CONTENT"]) | {"permission": {"*": "ask"}}
-        variables["OPENCODE_CONFIG_CONTENT"] = json.dumps(config | {"model": f"{programs.MODEL}/{programs.MODEL}"})
+        variables["OPENCODE_CONFIG_CONTENT"] = json.dumps(config | {"model": f"{MODEL}/{MODEL}"})
         report = folder / "report.json"
         line = [str(acplint.absolute()), "--agent", agent[0], "--agent-args", " ".join(agent[1:])]
         line += ["--cwd", str(project), "--output", "json", "--output-file", str(report)]

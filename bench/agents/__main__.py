@@ -19,7 +19,7 @@ from pathlib import Path
 
 from approvals.agents import dialects
 from approvals.agents.dialect import Dialect
-from approvals.connect.proof import programs
+from approvals.agents.programs import SCRIPTED
 from approvals.connect.proof.model import DONE, Model, run
 from bench.agents import long
 from bench.agents.desk import MODES, REASON, Desk
@@ -77,8 +77,8 @@ def trial(dialect: Dialect, program: str, mode: str) -> tuple[list[str], str, bo
             settle(dialect, home, folder, desk.url, patience_s=PATIENCE)
             own = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
             subprocess.run(
-                programs.command(dialect.name, program, "HANDRAIL tries its gate", model.url),
-                env=own | {"HOME": str(home), "PWD": str(folder)} | programs.environment(dialect.name, model.url),
+                SCRIPTED[dialect.name].command(program, "HANDRAIL tries its gate", model.url),
+                env=own | {"HOME": str(home), "PWD": str(folder)} | SCRIPTED[dialect.name].variables(model.url),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

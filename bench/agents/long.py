@@ -12,7 +12,7 @@ from pathlib import Path
 
 from approvals.agents import dialects
 from approvals.agents.dialect import ALL_DAY, Dialect
-from approvals.connect.proof import programs
+from approvals.agents.programs import SCRIPTED
 from approvals.connect.proof.model import DONE, Model, run
 from bench.agents.settings import settle
 from tests.support.product import Product
@@ -51,9 +51,10 @@ class Session:
     def start(self, *more: str):
         own = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
         own |= {"HOME": str(self.home), "PWD": str(self.folder)}
+        scripted = SCRIPTED[self.dialect.name]
         self.process = subprocess.Popen(
-            [*programs.command(self.dialect.name, self.program, "HANDRAIL tries a long wait", self.model.url), *more],
-            env=own | programs.environment(self.dialect.name, self.model.url),
+            [*scripted.command(self.program, "HANDRAIL tries a long wait", self.model.url), *more],
+            env=own | scripted.variables(self.model.url),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
+from approvals.agents import part
 from approvals.agents.claude_code import settings as claude_settings
 from approvals.agents.claude_code.settings import LOCAL, hook_command
-from approvals.agents.codex import trust as codex_trust
 from approvals.agents.dialect import Dialect
+from approvals.agents.programs import SCRIPTED
 from approvals.connect import home_settings
-from approvals.connect.proof import programs
 
 
 def settle(
@@ -25,7 +25,7 @@ def settle(
 
     Without `reports`, for a desk that is down: each would be tried for 20 seconds.
     """
-    for name, content in programs.PROGRAMS[dialect.name].settings.items():
+    for name, content in SCRIPTED[dialect.name].settings.items():
         (home / name).parent.mkdir(parents=True)
         (home / name).write_text(json.dumps(content))
     connection = home / "connection.json"
@@ -41,5 +41,5 @@ def settle(
     if isinstance(hooks, dict) and not reports:
         hooks = dict([next(iter(hooks.items()))])  # the gate comes first
     home_settings.put_in(dialect, home, hooks, ours=str(connection))
-    if dialect.name == "codex":
-        codex_trust.make_true(home, folder, ours=str(connection))
+    if trust := part(dialect.name, "trust"):
+        trust.make_true(home, folder, ours=str(connection))

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from approvals.agent_runs.launching import LAUNCHERS, Start
 from approvals.agents import hook_programs
+from approvals.agents.program import Start
+from approvals.agents.programs import LAUNCHERS
 from approvals.hooks import command_hook
 from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT

@@ -14,7 +14,7 @@ NO_CALL = "its answer holds no arguments of a call"
 READ_AS_PYTHON = {
     "approvals/protocols/aap/webhooks.py": NO_CALL,
     "approvals/agent_runs/definitions/documents.py": "it copies what YAML read; a definition is no call",
-    "approvals/agent_runs/launching.py": NO_CALL,
+    "approvals/agents/program.py": NO_CALL,
     "approvals/agents/codex/transcript.py": PAST,
     "approvals/agents/transcript_values.py": PAST,
     "approvals/agents/claude_code/own_settings.py": SETTINGS,

@@ -14,12 +14,11 @@ from django.conf import settings
 from django.utils.translation import gettext
 
 from dashboard.problems import conflict, invalid, unavailable
+from workspaces import extensions
 from workspaces.drivers import capabilities
 
 AT = "/opt/agents"  # in workspaces
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
-ACP_CLIENT = "/etc/handrail-acp"  # in workspaces: the program that starts an agent over ACP, a folder
-CODEX_START = "/etc/codex/handrail_start.py"  # in workspaces: the program that starts Codex
 MAX_NAMED = 10  # by one environment
 NPM_SECONDS = 1800
 
@@ -33,22 +32,6 @@ class Program:
     package: str
     binary: str  # the pattern of its path in the installed folder
     link: str  # the name in `bin` that leads there
-
-
-PROGRAMS = {
-    program.name: program
-    for program in (
-        Program(
-            "claude-code",
-            "Claude Code",
-            "@anthropic-ai/claude-code",
-            "node_modules/@anthropic-ai/claude-code-*/claude",
-            "claude",
-        ),
-        Program("codex", "Codex", "@openai/codex", "node_modules/@openai/codex-*/vendor/*/bin/codex", "codex"),
-        Program("opencode", "OpenCode", "opencode-ai", "node_modules/opencode-*/bin/opencode", "opencode"),
-    )
-}
 
 
 def check_names(named: list[str]) -> list[str]:
@@ -66,14 +49,14 @@ def check_names(named: list[str]) -> list[str]:
 def parse(named: str) -> tuple[Program, str]:
     """Return (program, version) of NAME@VERSION. Problem 422."""
     name, _, version = named.partition("@")
-    if name not in PROGRAMS:
+    if name not in extensions.agent_programs:
+        known = ", ".join(extensions.agent_programs)
         raise invalid(
-            f"There is no agent {name[:80]!r} that Handrail can start. It knows: {', '.join(PROGRAMS)}.",
-            field="agent_programs",
+            f"There is no agent {name[:80]!r} that Handrail can start. It knows: {known}.", field="agent_programs"
         )
     if not VERSION.fullmatch(version):
         raise invalid(f"Give {name} a version, such as {name}@1.2.3.", field="agent_programs")
-    return PROGRAMS[name], version
+    return extensions.agent_programs[name], version
 
 
 def root() -> Path:
@@ -108,7 +91,7 @@ def folders_for(environment) -> dict[str, Path]:
 def choices(environments, also: str = "") -> list[tuple[str, str]]:
     """Return the choices of a form: "" for an environment's first program, each that one of them names, and `also`."""
     named = {each.partition("@")[0] for environment in environments for each in environment.agent_programs} | {also}
-    titles = [(program.name, program.title) for program in PROGRAMS.values() if program.name in named]
+    titles = [(program.name, program.title) for program in extensions.agent_programs.values() if program.name in named]
     return [("", gettext("The first one that the environment names")), *titles]
 
 
@@ -138,7 +121,7 @@ def installed() -> list[str]:
     """Return NAME@VERSION of all that is installed on this host."""
     found = (
         f"{program.name}@{folder.name}"
-        for program in PROGRAMS.values()
+        for program in extensions.agent_programs.values()
         for folder in sorted((root() / program.name).glob("*"))
         if VERSION.fullmatch(folder.name)
     )

@@ -20,3 +20,6 @@ class ClaudeCode(ClaudeWords):
             "disableAllHooks, has no gate; the one of `connect --system` stays."
         ),
     )
+
+
+DIALECT = ClaudeCode()

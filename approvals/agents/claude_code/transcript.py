@@ -21,6 +21,7 @@ from approvals.agents.transcript_values import (
 
 NAME, LABEL = "claude-code", "Claude Code"
 FOLDER = ".claude/projects"
+IS_CONVERSATION = True
 
 # Rows that say nothing to anybody: the program's own state, and the whole prompt once more.
 SILENT = frozenset(

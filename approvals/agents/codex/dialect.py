@@ -63,3 +63,6 @@ class Codex(ClaudeWords):
         if isinstance(heard, Before) and reply.ends_turn:  # it cannot be made to end its turn
             reply = Reply(DENY, f"{reply.reason} {reply.ends_turn}", context=reply.context)
         return super().answer(heard, reply)
+
+
+DIALECT = Codex()

@@ -2,15 +2,16 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
-from approvals.agents import dialects
-from approvals.agents.hook_programs import CODEX_START, PROGRAM, in_run
+from approvals.agents.codex.dialect import DIALECT
+from approvals.agents.hook_programs import PROGRAM, in_run
 from workspaces.drivers import own_programs
-from workspaces.provisioning import agent_programs
 
 FOLDER = "codex"  # below /etc
 REQUIREMENTS, HOOK = f"{FOLDER}/requirements.toml", f"{FOLDER}/handrail_hook.py"
-START = agent_programs.CODEX_START.removeprefix("/etc/")
+START = f"/etc/{FOLDER}/handrail_start.py"  # the program that starts Codex
+STARTER = Path(__file__).parent / "start.py"
 # `unified_exec = false` takes `write_stdin` from the model: what it types into a running program is not gated.
 HEAD = f"""allow_managed_hooks_only = true
 
@@ -25,13 +26,14 @@ managed_dir = "/etc/{FOLDER}"
 
 def system_files(workspace) -> dict[str, bytes]:
     """Return {path below /etc: content} with Codex's requirements and the program of their hooks."""
-    hooks = dialects.DIALECTS["codex"].hooks(partial(_line, workspace))
+    hooks = DIALECT.hooks(partial(_line, workspace))
     requirements = HEAD + "".join(map(_toml, hooks.items()))
-    return {REQUIREMENTS: requirements.encode(), HOOK: PROGRAM.read_bytes(), START: CODEX_START.read_bytes()}
+    programs = {HOOK: PROGRAM.read_bytes(), START.removeprefix("/etc/"): STARTER.read_bytes()}
+    return {REQUIREMENTS: requirements.encode()} | programs
 
 
 def _line(workspace, role: str, *event: str) -> str:
-    words = in_run(workspace, f"/etc/{HOOK}", role, "codex", *event)
+    words = in_run(workspace, f"/etc/{HOOK}", role, DIALECT.name, *event)
     return own_programs.shell_line(words, is_gate=role == "gate")
 
 

@@ -16,6 +16,7 @@ from approvals.agents.transcript_values import count_of, dict_of, joined_text, m
 
 NAME, LABEL = "codex", "Codex"
 FOLDER = ".codex/sessions"
+IS_CONVERSATION = True
 SHELL_TOOLS = ("shell", "shell_command", "exec_command", "local_shell", "container.exec")
 SHELLS = ("bash", "sh", "zsh")
 

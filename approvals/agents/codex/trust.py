@@ -51,6 +51,25 @@ def check(home: Path, folder: Path, *, ours: str):
         )
 
 
+def copy(theirs: tuple[Path, Path], copied: tuple[Path, Path], *, ours: tuple[str, str]):
+    """Give a copy of a person's (home, folder) their switches, and trust in the copy of a hook that Codex trusts there.
+
+    `ours` is in the commands of the person's hooks and of the copied ones. Problem 422, 503.
+    """
+    check(*theirs, ours=ours[0])
+    try:
+        features = tomllib.loads((theirs[0] / CONFIG).read_text("utf-8")).get("features", {})
+    except (OSError, UnicodeDecodeError):
+        features = {}
+    except tomllib.TOMLDecodeError as error:
+        raise invalid(f"{theirs[0] / CONFIG} is not TOML ({error}); mend it first.") from None
+    lines = [f"{json.dumps(name)} = {json.dumps(on)}" for name, on in features.items() if isinstance(on, bool)]
+    file = copied[0] / CONFIG
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(["[features]", *lines, ""]))
+    make_true(*copied, ours=ours[1])
+
+
 def forget(home: Path):
     """Remove what `make_true` has written."""
     file = home / CONFIG

@@ -132,3 +132,6 @@ def _shell_end(response: str) -> dict:
 
 def _entry(command: str, seconds: int) -> dict:
     return {"type": "command", "bash": command, "timeoutSec": seconds}
+
+
+DIALECT = Copilot()

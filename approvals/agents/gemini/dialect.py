@@ -187,3 +187,6 @@ def _shell_end(response: str | None, *, runs_on: bool) -> dict:
         if not line.startswith(BELOW):
             break
     return shell_end(0)
+
+
+DIALECT = Gemini()

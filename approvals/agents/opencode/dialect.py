@@ -97,3 +97,6 @@ class OpenCode(Dialect):
 
     def hears(self, heard: Heard, reply: Reply) -> bool:
         return isinstance(heard, Before) and bool(reply.decision)
+
+
+DIALECT = OpenCode()

@@ -8,25 +8,25 @@ import json
 import shlex
 from functools import partial
 
-from approvals.agents import dialects, hook_programs
+from approvals.agents import hook_programs
 from approvals.agents.hook_programs import PROGRAM
-from workspaces.provisioning.agent_programs import ACP_CLIENT
+from approvals.agents.opencode.dialect import DIALECT
 
 FOLDER = "opencode"  # below /etc
 PLUGIN, HOOK = f"{FOLDER}/handrail.js", f"{FOLDER}/handrail_hook.py"
 SETTINGS = {"permission": {"*": "ask"}, "plugin": [f"file:///etc/{PLUGIN}"], "autoupdate": False, "share": "disabled"}
-CLIENT = ACP_CLIENT.removeprefix("/etc/")
+CLIENT = "handrail-acp"  # below /etc: the folder of the program that starts it
 
 
 def system_files(workspace) -> dict[str, bytes]:
     """Return {path below /etc: content} with OpenCode's settings, its plugin, and the client that starts it."""
-    if not any(named.startswith("opencode@") for named in workspace.environment.agent_programs):
+    if not any(named.startswith(f"{DIALECT.name}@") for named in workspace.environment.agent_programs):
         return {}
-    plugin = dialects.DIALECTS["opencode"].hooks(partial(_line, workspace))
+    plugin = DIALECT.hooks(partial(_line, workspace))
     own = {f"{FOLDER}/opencode.json": json.dumps(SETTINGS, indent=2) + "\n", PLUGIN: plugin}
     files = {name: content.encode() for name, content in own.items()} | {HOOK: PROGRAM.read_bytes()}
     return files | {f"{CLIENT}/{name}": content for name, content in hook_programs.acp_files().items()}
 
 
 def _line(workspace, role: str, event: str = "") -> str:
-    return shlex.join(hook_programs.in_run(workspace, f"/etc/{HOOK}", role, "opencode"))
+    return shlex.join(hook_programs.in_run(workspace, f"/etc/{HOOK}", role, DIALECT.name))

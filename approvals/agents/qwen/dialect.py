@@ -56,3 +56,6 @@ class Qwen(ClaudeWords):
 
     def hears(self, heard: Heard, reply: Reply) -> bool:
         return isinstance(heard, Before) and bool(reply.decision)
+
+
+DIALECT = Qwen()

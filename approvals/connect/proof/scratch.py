@@ -7,24 +7,17 @@ else is copied: no key, no other hook, no MCP server.
 import json
 import os
 import re
-import tomllib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from approvals.agents.claude_code.own_settings import LOCAL
-from approvals.agents.codex import trust as codex_trust
+from approvals.agents import part
 from approvals.agents.dialect import Dialect
-from approvals.connect.proof import programs
-from dashboard.problems import invalid
+from approvals.agents.programs import SCRIPTED
 
 PATIENCE = 2  # seconds for which the copied gate tries to reach its desk
 NESTED = "nested"
 SWITCHES = ("disableAllHooks", "hooksConfig", "hooks")
-MORE_FILES = {  # below the home, beside `Dialect.settings_file`
-    "claude-code": (".claude/settings.json",),
-    "copilot": (".copilot/config.json", ".copilot/settings.json"),
-}
 COMMENT = re.compile(r"^[ \t]*//.*$", re.MULTILINE)
 
 
@@ -57,34 +50,22 @@ class Scratch:
 
     def fill(self, dialect: Dialect, person: Connected):
         """Copy the person's settings. Problem 422, 503."""
-        self._persons = person.folder
-        if not dialect.settings_file:
-            names = (str(LOCAL), ".claude/settings.json")
-            self._merge({name: person.folder / name for name in names}, self.folder, person.connection)
-        elif dialect.owns_file:
-            self._write(
-                self.home / dialect.settings_file, _text(person.home / dialect.settings_file), person.connection
-            )
-        names = MORE_FILES.get(dialect.name, ())
-        if dialect.settings_file and not dialect.owns_file:
+        self._persons, scripted = person.folder, SCRIPTED[dialect.name]
+        in_folder = {name: person.folder / name for name in scripted.reads_in_folder}
+        self._merge(in_folder, self.folder, person.connection)
+        names = scripted.reads
+        if dialect.owns_file:
+            text = _text(person.home / dialect.settings_file)
+            self._write(self.home / dialect.settings_file, text, person.connection)
+        elif dialect.settings_file:
             names = (dialect.settings_file, *names)
         self._merge({name: person.home / name for name in names}, self.home, person.connection)
-        for name, content in programs.PROGRAMS[dialect.name].settings.items():
+        for name, content in scripted.settings.items():
             file = self.home / name
             self._write(file, json.dumps((json.loads(_text(file) or "{}")) | content), person.connection)
-        if dialect.name == "codex":
-            self._trust(person)
-
-    def _trust(self, person: Connected):
-        """Give Codex the switches of the person's config.toml, and trust in the copy of a hook that it trusts."""
-        codex_trust.check(person.home, person.folder, ours=str(person.connection))
-        try:
-            features = tomllib.loads(_text(person.home / codex_trust.CONFIG)).get("features", {})
-        except tomllib.TOMLDecodeError as error:
-            raise invalid(f"{person.home / codex_trust.CONFIG} is not TOML ({error}); mend it first.") from None
-        lines = [f"{json.dumps(name)} = {json.dumps(on)}" for name, on in features.items() if isinstance(on, bool)]
-        self._write(self.home / codex_trust.CONFIG, "\n".join(["[features]", *lines, ""]), person.connection)
-        codex_trust.make_true(self.home, self.folder, ours=str(self.home.parent))
+        if trust := part(dialect.name, "trust"):
+            theirs, copied = (person.home, person.folder), (self.home, self.folder)
+            trust.copy(theirs, copied, ours=(str(person.connection), str(self.home.parent)))
 
     def _merge(self, files: dict[str, Path], to: Path, connection: Path):
         for name, source in files.items():

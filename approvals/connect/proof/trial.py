@@ -12,7 +12,7 @@ from pathlib import Path
 
 from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
 from approvals.agents.heard import Before
-from approvals.connect.proof import programs
+from approvals.agents.programs import SCRIPTED
 from approvals.connect.proof.desk import Desk
 from approvals.connect.proof.model import DONE, Model, run
 from approvals.connect.proof.scratch import Connected, Scratch, variables
@@ -109,13 +109,14 @@ def run_program(
     dialect: Dialect, program: str, model: Model, scratch: Scratch, timeout: float, place: Path | None = None
 ) -> str:
     """Run the program to its end and end whatever it leaves behind; return the end of what it printed."""
+    scripted = SCRIPTED[dialect.name]
     own = {"HOME": str(scratch.home), "PWD": str(place or scratch.folder)}
     output = scratch.home.parent / "output"
     with open(output, "wb") as file:
         try:
             process = subprocess.Popen(
-                programs.command(dialect.name, program, PROMPT, model.url),
-                env=variables() | own | programs.environment(dialect.name, model.url),
+                scripted.command(program, PROMPT, model.url),
+                env=variables() | own | scripted.variables(model.url),
                 cwd=place or scratch.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=file,

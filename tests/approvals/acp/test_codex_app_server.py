@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals.connect.proof import programs
+from approvals.agents.codex.program import ON_LOOPBACK, SCRIPTED
 from approvals.connect.proof.model import DONE, Model, call
 from tests.approvals.agent_runs.conftest import real_agents  # noqa: F401 (fixture)
 from tests.client.mcp.conftest import Client
@@ -59,7 +59,7 @@ def editor(real_agents, program, product, agent_token, model, tmp_path):  # noqa
     def start(command: str, url: str = "") -> tuple[Editor, str]:
         escalated = {"sandbox_permissions": "require_escalated", "justification": "It has to reach the network."}
         model.scripts["[codex]"] = [[call("exec_command", cmd=command, **escalated)], DONE]
-        settings = [f"{name}={json.dumps(value)}" for name, value in programs.CODEX.items()]
+        settings = [f"{name}={json.dumps(value)}" for name, value in ON_LOOPBACK.items()]
         codex = [
             str(real_agents / "codex"),
             *(word for each in settings for word in ("-c", each.replace("{url}", model.url))),
@@ -68,7 +68,7 @@ def editor(real_agents, program, product, agent_token, model, tmp_path):  # noqa
         (tmp_path / "home").mkdir()
         variables = {"PATH": f"{real_agents}:{os.environ['PATH']}", "HOME": str(tmp_path / "home")}
         variables |= {"HANDRAIL_URL": url or product.url, "HANDRAIL_TOKEN": agent_token}
-        variables |= programs.environment("codex", model.url)
+        variables |= SCRIPTED.variables(model.url)
         made.append(Editor(line, cwd=tmp_path, env=variables))
         thread = made[-1].begin(tmp_path)
         made[-1].turn(thread, "[codex] Ship it.")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals.connect.proof import programs
+from approvals.agents.programs import SCRIPTED
 from approvals.connect.proof.model import DONE, Model, run, say
 from tests.approvals.agent_runs.conftest import real_agents  # noqa: F401 (fixture)
 from tests.client.frameworks.conftest import frameworks  # noqa: F401 (fixture)
@@ -36,7 +36,7 @@ def start(real_agents, frameworks, program, product, agent_token, model, tmp_pat
         home.mkdir(exist_ok=True)
         variables = {"PATH": os.environ["PATH"], "HOME": str(home), "PWD": str(tmp_path)}
         variables |= {"HANDRAIL_URL": url or product.url, "HANDRAIL_TOKEN": agent_token}
-        variables |= programs.environment("opencode", model.url)
+        variables |= SCRIPTED["opencode"].variables(model.url)
         config = json.loads(variables["OPENCODE_CONFIG_CONTENT"]) | {"permission": {"*": "ask"}}
         variables["OPENCODE_CONFIG_CONTENT"] = json.dumps(config)
         gate = [sys.executable, "-IS", str(program), "env", "gate", "--", str(real_agents / "opencode"), "acp"]

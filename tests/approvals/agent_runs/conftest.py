@@ -14,8 +14,8 @@ from tests.support import CHECKOUT
 from tests.support.product import Product
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import IMAGES, OPTIONS
+from workspaces import extensions
 from workspaces.models import Environment, Operation, Phase
-from workspaces.provisioning import agent_programs
 
 from .steps import WISH, follow
 
@@ -148,7 +148,7 @@ ACCESS = {"anthropic": {"secret": "A_KEY", "models": ["claude-x", "claude-*"]}}
 def installed(monkeypatch, settings, tmp_path):
     """Two programs as `manage.py agents install` leaves them."""
     settings.HANDRAIL_HOME = tmp_path
-    for name, program in agent_programs.PROGRAMS.items():
+    for name, program in extensions.agent_programs.items():
         folder = tmp_path / "agents" / name / "1.2.3" / "bin"
         folder.mkdir(parents=True)
         (folder / program.link).write_text("")

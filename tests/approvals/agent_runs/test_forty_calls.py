@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals.connect.proof import programs
+from approvals.agents.programs import SCRIPTED
 from approvals.connect.proof.model import Model, call, run, say
 from tests.support.held_calls import HOLD, give
 from tests.support.product import Product
@@ -240,8 +240,9 @@ class Folder(Place):
         return done.stdout
 
     def start(self, prompt: str):
-        words = programs.command(self.program, str(self.agents / program_file(self.program)), prompt, self.model.url)
-        environment = self._environment() | programs.environment(self.program, self.model.url)
+        scripted = SCRIPTED[self.program]
+        words = scripted.command(str(self.agents / program_file(self.program)), prompt, self.model.url)
+        environment = self._environment() | scripted.variables(self.model.url)
         with (self.root / "output").open("wb") as output:
             self.process = subprocess.Popen(
                 words, cwd=self.root / "repo", env=environment, stdin=subprocess.DEVNULL, stdout=output,

@@ -1,6 +1,6 @@
 """Start Codex in a workspace, unless its folder has a `.env`: its variables would be those of Handrail's hook too.
 
-Standard library only: `python -IS codex_start.py PROGRAM ARGUMENTS`.
+Standard library only: `python -IS start.py PROGRAM ARGUMENTS`.
 """
 
 import os
