@@ -104,7 +104,7 @@ class LocalDriver(Driver):
         return await asyncio.to_thread(self._records) if self._has_folders() else []
 
     async def alive(self, record: RunRecord) -> bool:
-        return self._alive(record)  # one lock is asked, which never waits
+        return self.lives(record) or await asyncio.to_thread(self._alive, record)  # which may ask an engine or a guest
 
     async def end_reason(self, record: RunRecord) -> EndReason:
         if record.boot_id != boot_id():

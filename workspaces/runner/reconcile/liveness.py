@@ -30,11 +30,7 @@ async def watch(daemon):
     for workspace, words in gone.items():
         await daemon.thread(note, workspace, words, StateCode.HELD_UP if words else "")
         daemon.up.forget()
-    looked_at = {}
-    for driver, run, owner in await daemon.up.owned():
-        if driver.name not in looked_at:
-            looked_at[driver.name] = await _look_at(driver)
-        await _check(daemon, driver, run, owner, *looked_at[driver.name])
+    await check_all(daemon)
     if any(run.workspace.environment.services for run in runs):
         await daemon.thread(services.keep_up, daemon.row)
 
@@ -52,6 +48,18 @@ def _wait_for_work(daemon) -> dict:
         if gone or not (daemon.watched.is_set() and daemon.up.is_quiet() and daemon.up.rest(LOOK_S)):
             return gone
     return {}
+
+
+async def check_all(daemon):
+    """Check each open Run of this host; one whose check breaks down keeps no other from being checked."""
+    looked_at = {}
+    for driver, run, owner in await daemon.up.owned():
+        try:
+            if driver.name not in looked_at:
+                looked_at[driver.name] = await _look_at(driver)
+            await _check(daemon, driver, run, owner, *looked_at[driver.name])
+        except Exception:
+            logger.exception("the run %s could not be checked", run.pk)
 
 
 async def _look_at(driver) -> tuple[str, dict]:
