@@ -1,13 +1,18 @@
 """The database's clock, which alone decides what has expired."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+from weakref import WeakKeyDictionary
 
 from django.db import connection
 
+COMPARED_EVERY_S = 60.0
 _told: ContextVar[datetime | None] = ContextVar("told", default=None)
+# {the driver's connection: (when the clocks were compared, whether the server has this machine's)}
+_compared: WeakKeyDictionary = WeakKeyDictionary()
 
 
 @contextmanager
@@ -23,18 +28,35 @@ def told_as(moment: datetime) -> Iterator[None]:
 def now() -> datetime:
     """Return the database's current time, aware, to the microsecond (SQLite: millisecond).
 
-    SQLite, and a server that is reached through a socket's file, have this machine's clock: nothing asks for it.
+    SQLite has this machine's clock, and so has a server on it, which is asked only now and then.
     """
     if moment := _told.get():
         return moment
     if connection.vendor == "sqlite":
         present = datetime.now(UTC)
         return present.replace(microsecond=present.microsecond // 1000 * 1000)
-    if connection.settings_dict["HOST"].startswith("/"):
+    if connection.settings_dict["HOST"].startswith("/") and _is_this_machines():
         return datetime.now(UTC)
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         return cursor.fetchone()[0]
+
+
+def _is_this_machines() -> bool:
+    """Return whether the server has this machine's clock: the socket's file may be that of a proxy to another machine.
+
+    The driver is asked without Django, so that the number of a page's statements does not depend on the time.
+    """
+    connection.ensure_connection()
+    server = connection.connection
+    compared_at, is_same = _compared.get(server, (float("-inf"), False))
+    if time.monotonic() - compared_at > COMPARED_EVERY_S:
+        with connection.wrap_database_errors:
+            before = datetime.now(UTC)
+            theirs = server.execute("SELECT clock_timestamp()").fetchone()[0]
+            is_same = before <= theirs <= datetime.now(UTC)
+        _compared[server] = (time.monotonic(), is_same)
+    return is_same
 
 
 def in_utc(moment: datetime) -> str:
