@@ -98,7 +98,7 @@ def send_due(sender: Sender, *, seconds: float, before_each: Callable[[], Any] =
             break
         answers = within(DEADLINE, [message.send for _, message in claimed])
         for (row, message), answer in zip(claimed, answers, strict=True):
-            taken += record(sender, row, message, answer, clock.now())
+            taken += _record_or_note(sender, row, message, answer)
     return taken
 
 
@@ -133,6 +133,23 @@ def _claim_one(sender: Sender, row: Outgoing, now: datetime) -> tuple[Outgoing, 
         logger.exception("%s %s could not be prepared", row._meta.verbose_name, row.pk)
         _note_failure(sender, row, NotSent("It could not be prepared; the queue's log says why.", again=False), now)
     return None
+
+
+def _record_or_note(sender: Sender, row: Outgoing, message: Message, answer: Any) -> int:
+    """Store what became of a try; if that breaks down, only that the row failed, so that the others are stored."""
+    now = clock.now()
+    try:
+        return record(sender, row, message, answer, now)
+    except Exception:
+        logger.exception("what became of %s %s could not be stored", row._meta.verbose_name, row.pk)
+    unknown = NotSent("What became of it could not be stored; the queue's log says why.")
+    error = _as_not_sent(row, answer) if isinstance(answer, Exception) else unknown
+    try:
+        with transaction.atomic():
+            _note_failure(sender, row, error, now)
+    except Exception:  # it is tried again after its lease
+        logger.exception("the failure of %s %s could not be stored", row._meta.verbose_name, row.pk)
+    return 0
 
 
 @transaction.atomic

@@ -149,6 +149,38 @@ def test_one_that_hangs_breaks_or_is_not_needed_keeps_none_of_the_others(add, mo
     assert [(what, about) for what, about, *_ in sender.recorded] == [("failed", "a"), ("failed", "b"), ("sent", "e")]
 
 
+@pytest.mark.parametrize("ends", ["sent", "failed"])
+def test_one_whose_end_cannot_be_recorded_loses_none_of_the_others(add, ends):
+    add("a", "b", "c")
+
+    class Forgetful(Letters):
+        def sent(self, row, about, now):
+            return self.write(super().sent, row, about, now)
+
+        def failed(self, row, about, error, now):
+            self.write(super().failed, row, about, error, now)
+
+        def write(self, record, row, *fields):
+            LogTarget.objects.filter(pk=row.pk).update(failures=7)  # not kept
+            if row.address == "b":
+                LogTarget.objects.create(pk=row.pk)  # breaks the transaction
+            return record(row, *fields)
+
+    def never():
+        raise NotSent("There is no such address.", again=False)
+
+    sender = Forgetful(a=arrive, b=arrive if ends == "sent" else never, c=arrive)
+    assert (send(sender), sender.recorded) == (2, [("sent", "a"), ("sent", "c")])
+    found = rows()
+    assert found["b"] == (
+        (1, 1, "What became of it could not be stored; the queue's log says why.")
+        if ends == "sent"
+        else (1, 1, "There is no such address.")
+    )
+    assert (found["a"][1:], found["c"][1:]) == ((None, ""), (None, ""))
+    assert (send(sender), len(sender.recorded)) == (0, 2)  # nothing is left leased and due
+
+
 def test_one_row_at_a_time_for_each_turn(add):
     add("a", "b", "c")
     sender = Letters(a=arrive, b=arrive, c=arrive)
