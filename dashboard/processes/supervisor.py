@@ -28,11 +28,13 @@ from dashboard.processes.forked import Child
 from dashboard.processes.listening import listen
 from dashboard.processes.parts import Part, heartbeat_of, parts_of_this_host, preload
 from dashboard.workers import warden
+from dashboard.workers.loop_watch import STACKS
 
 MIN_RESTART_DELAY, MAX_RESTART_DELAY = 0.5, 30.0  # seconds; doubled with each restart in a row
 STABLE_AFTER = 60.0  # seconds; a part that ran longer than this is restarted after MIN_RESTART_DELAY
 START_GRACE = 60.0  # seconds in addition to the timeout of the first heartbeat: a busy machine imports slowly
 STOP_TIMEOUT = 8.0  # seconds between SIGTERM and SIGKILL
+STACKS_TIMEOUT = 1.0  # seconds that a part that hangs has to print where
 POLL_INTERVAL = 0.2  # seconds between polls while a part starts or ends
 CHECK_INTERVAL = 10.0  # seconds between two checks of a running part; all are checked at one time
 MAX_FILES = 65_536  # descriptors of each part
@@ -198,12 +200,15 @@ class Supervisor:
             await asyncio.sleep(interval - time.monotonic() % interval)
 
     async def _end(self, part: Part):
-        """Send SIGTERM to the leader, unless it hangs, then SIGKILL to what is left of its group."""
+        """Send SIGTERM to the leader, or STACKS if it hangs, then SIGKILL to what is left of its group."""
         if self.stopping.is_set() and not part.has_ended():
             part.process.send_signal(signal.SIGTERM)
             await self._sleep_unless(self.kill_now, STOP_TIMEOUT, or_ended=part)
             if not part.has_ended():
                 say(f"{part.name} does not stop and is killed")
+        elif not part.has_ended():
+            part.process.send_signal(STACKS)
+            await self._sleep_unless(self.kill_now, STACKS_TIMEOUT, or_ended=part)
         try:
             os.killpg(part.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -211,7 +216,7 @@ class Supervisor:
         while not part.has_ended():  # it may be in an uninterruptible disk write
             await asyncio.sleep(POLL_INTERVAL / 10)
         status = part.process.wait()
-        if status not in (0, -signal.SIGKILL, -signal.SIGTERM):
+        if status not in (0, -signal.SIGKILL, -signal.SIGTERM, -STACKS):
             say(f"{part.name} ended with {f'status {status}' if status > 0 else f'signal {-status}'}")
         self._send_to_warden(f"-{part.process.pid}")
 

@@ -21,10 +21,11 @@ from dashboard.files.atomic_write import replace_file
 logger = logging.getLogger("handrail.loop")
 LOOPS = ("web", "runner")
 LATE_S = 1.0  # a step that holds the loop longer than this is counted and logged with its stack
-# `re` and other C code keep the interpreter lock, so that no line of Python could log: after this time of a processor
-# the interpreter itself prints all threads' stacks to stderr. Sooner than the supervisor kills who does not answer.
+# `re` and other C code keep the interpreter lock, so that no line of Python could log. At this signal the interpreter
+# itself prints all threads' stacks to stderr: in a step that takes HELD_S of a processor, and when the supervisor is
+# about to kill a part that does not answer.
+STACKS = signal.SIGVTALRM
 HELD_S = 10.0
-ARMED_EVERY_S = 0.5  # each step need not ask the kernel to start that time anew
 STDERR = 2
 WINDOW_S = 60.0  # what is shown is the worst of this time
 TOLD_EVERY_S = 5.0  # while the loop makes steps; the supervisor and the runner's own rounds see to some
@@ -39,7 +40,7 @@ class LoopWatch:
         self.steps = 0  # longer than late_s, since the start
         self._worst = deque()  # (when, seconds late) of the last minute, the later ones smaller than those before
         self._began = None  # when the current step began; None while the loop waits
-        self._told_at = self._armed_at = float("-inf")
+        self._told_at = float("-inf")
 
     def start(self, loop: asyncio.AbstractEventLoop):
         """Begin to watch the loop that the calling thread runs, or is about to run."""
@@ -49,13 +50,13 @@ class LoopWatch:
         self._select = self._selector.select
         self._selector.select = self._wait
         self._handler_before = signal.signal(signal.SIGALRM, self._log_stack)
-        faulthandler.register(signal.SIGVTALRM, file=STDERR)
+        faulthandler.register(STACKS, file=STDERR)
         self._timer_before = signal.setitimer(signal.ITIMER_REAL, 0)
 
     def stop(self):
         self._selector.select = self._select
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        faulthandler.unregister(signal.SIGVTALRM)
+        faulthandler.unregister(STACKS)
         signal.signal(signal.SIGALRM, self._handler_before)
         signal.setitimer(signal.ITIMER_REAL, *self._timer_before)
         self._file.unlink(missing_ok=True)
@@ -78,12 +79,11 @@ class LoopWatch:
                 self._note(time.monotonic() - began - max(timeout, 0))
             self._began = time.monotonic()
             signal.setitimer(signal.ITIMER_REAL, self.late_s)
-            if self._began - self._armed_at > ARMED_EVERY_S:
-                self._armed_at = self._began
-                signal.setitimer(signal.ITIMER_VIRTUAL, HELD_S)
+            signal.setitimer(signal.ITIMER_VIRTUAL, HELD_S)
 
     def _end_step(self):
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)  # other threads may use processors while the loop waits
         if self._began is not None:
             self._note(self._late())
             self._began = None

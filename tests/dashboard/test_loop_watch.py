@@ -1,6 +1,7 @@
 """The lateness of an event loop is measured, told to /metrics and Status, and a long step is logged with its stack."""
 
 import asyncio
+import hashlib
 import logging
 import re
 import resource
@@ -83,6 +84,26 @@ def test_what_holds_the_interpreter_lock_too_long_is_printed_with_its_stack(runt
     printed = capfd.readouterr().err
     assert "most recent call first" in printed
     assert "in hold_in_c" in printed
+
+
+def test_threads_that_compute_while_the_loop_waits_are_not_taken_for_a_held_loop(runtime, capfd, monkeypatch):
+    monkeypatch.setattr(loop_watch, "HELD_S", 1.0)
+
+    def compute():
+        until = time.thread_time() + 2
+        while time.thread_time() < until:
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000)  # without the interpreter lock
+
+    async def work():
+        watch = LoopWatch("runner")
+        watch.start(asyncio.get_running_loop())
+        try:
+            await asyncio.gather(asyncio.to_thread(compute), asyncio.to_thread(compute))
+        finally:
+            watch.stop()
+
+    asyncio.run(work())
+    assert "most recent call first" not in capfd.readouterr().err
 
 
 def test_a_loop_without_work_is_not_woken_by_the_watch(runtime):

@@ -15,6 +15,7 @@ import pytest
 from dashboard.processes.parts import Part
 from dashboard.processes.supervisor import Supervisor
 from dashboard.workers import warden
+from dashboard.workers.loop_watch import STACKS
 from tests.support.waiting import until, until_async
 
 CHILD = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
@@ -99,6 +100,20 @@ def test_a_part_that_hangs_is_killed_with_its_whole_group_and_started_again(tmp_
     supervise([part], after, tmp_path)
     assert members_of(groups[0]) == []
     assert "web sent no heartbeat for 1.5 s and is killed" in capfd.readouterr().err
+
+
+def test_a_part_that_hangs_with_the_interpreter_lock_prints_where(tmp_path, capfd):
+    hang = "import faulthandler, re, signal; faulthandler.register({}); re.match('(a+)+$', 'a' * 60 + 'b')"
+    part = program(hang.format(int(STACKS)), timeout=1.5, check=silent)
+    groups = []
+
+    async def after(supervisor):
+        await until_async(lambda: part.process is not None)
+        groups.append(part.process.pid)
+        await until_async(lambda: part.process.pid != groups[0])
+
+    supervise([part], after, tmp_path)
+    assert "in match" in capfd.readouterr().err
 
 
 def test_a_part_lives_on_when_one_check_of_it_fails(tmp_path, capfd):
