@@ -12,6 +12,8 @@ PAGES = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.md")) if 
 DOORS = dict(re.findall(r"^## (.+)\n\n((?:(?!## ).*\n)+)", INDEX, re.MULTILINE))
 ENTRY = re.compile(r"^(\d+)\. \[(.+)\]\((\S+)\): (.+\.)$", re.MULTILINE)
 READER = re.compile(r"\b(reviewers|leads|admins|operators|auditors|developers|everybody)\b", re.IGNORECASE)
+# A paragraph that begins so makes the reader look for its subject in the one before, or at its end.
+LATE = re.compile(r"(?:It|They|That|This|Those|These|So|What|Who|Whoever)\b(?! page)")
 PRONOUN = re.compile(
     r"(it|its|they|this|these|that|those|there|what|whatever|whoever|so|here|how|one)\b", re.IGNORECASE
 )
@@ -47,3 +49,10 @@ def test_a_page_begins_with_its_subject_and_its_reader(name):
     first = opening(PAGES[name])
     assert not PRONOUN.match(first), first
     assert READER.search(first), first
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_paragraph_names_its_subject(name):
+    prose = re.sub(r"```.*?```", "", PAGES[name], flags=re.DOTALL)
+    first = [" ".join(paragraph.split()[:6]) for paragraph in prose.split("\n\n")]
+    assert [words for words in first if LATE.match(words)] == []
