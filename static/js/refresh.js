@@ -31,16 +31,21 @@ function remember(root) {
   }
 }
 
+// Which fold it is: the words of its summary, in the innermost element with an id, such as a row of a list.
+function nameOf(details) {
+  return `${details.parentElement?.closest("[id]")?.id} ${details.querySelector("summary")?.textContent}`;
+}
+
 // The server's version gets what the viewer opened, so that the morph leaves it open.
 function keepOpen(old, fresh) {
-  const opened = new Map(); // summary: whether any details with it is open
+  const opened = new Map(); // name: whether any details with it is open
   for (const details of old.querySelectorAll("details")) {
-    const words = details.querySelector("summary")?.textContent;
-    opened.set(words, details.open || opened.get(words) === true);
+    const name = nameOf(details);
+    opened.set(name, details.open || opened.get(name) === true);
   }
   for (const details of fresh.querySelectorAll("details")) {
-    const words = details.querySelector("summary")?.textContent;
-    if (opened.has(words)) details.open = opened.get(words);
+    const name = nameOf(details);
+    if (opened.has(name)) details.open = opened.get(name);
   }
   for (const dialog of old.querySelectorAll("dialog[open][id]")) {
     const same = fresh.querySelector(`dialog[id="${CSS.escape(dialog.id)}"]`);
@@ -50,7 +55,7 @@ function keepOpen(old, fresh) {
 
 // A fold that says the same as before stays as read as it was (card.js).
 function keepRead(old, fresh) {
-  const words = (fold) => fold.textContent.trim();
+  const words = (fold) => `${fold.parentElement?.closest("[id]")?.id} ${fold.textContent.trim()}`;
   const folds = [...fresh.querySelectorAll("details[data-must-read]")];
   for (const fold of old.querySelectorAll("details[data-must-read][data-prepared]")) {
     const same = folds.find((candidate) => words(candidate) === words(fold));

@@ -8,9 +8,11 @@ from threading import Thread
 import pytest
 
 from approvals.models import Action, Channel, Delivery, Notice, NotificationSettings, PushToken
-from approvals.notify import notices
+from approvals.notify import direct, notices
 from dashboard.database import clock
+from dashboard.models import Event
 from tests.approvals.conftest import FORCE, PUSH
+from tests.support.waking import wakes  # noqa: F401 - a fixture
 from workspaces import secrets
 
 PAGE = "/me/notifications/"
@@ -67,6 +69,14 @@ def test_it_carries_team_number_and_link_and_nothing_of_the_command(channel, ask
     assert sent["title"] == f"Payments: A-{action.number} needs approval"
     assert sent["message"].endswith(f"/actions/{action.pk}/")
     assert "push" not in json.dumps(sent).replace("handrail", "").lower()
+
+
+@pytest.mark.parametrize("add", [notices.send_test, lambda user, now: direct.tell(user, "Hello.")])
+def test_whatever_is_to_be_sent_wakes_the_queue(channel, wakes, bob, add):  # noqa: F811
+    channel(bob)
+    before = Event.objects.count()
+    assert wakes(add, bob, clock.now()) is True
+    assert (Delivery.objects.count(), Event.objects.count()) == (1, before)
 
 
 def test_the_title_goes_along_only_by_choice(channel, ask, notify, ntfy, bob):

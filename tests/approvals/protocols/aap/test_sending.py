@@ -20,6 +20,7 @@ from dashboard.people.tokens import find_token, make_token, revoke
 from dashboard.processes.queue import Queue
 from dashboard.workers import outbox
 from tests.support.aap_receiver import Dripping
+from tests.support.waking import wakes  # noqa: F401 - a fixture
 from workspaces import secrets
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +55,16 @@ def test_a_decided_request_is_told_once(ask, bob, receiver):
     assert receiver.resolved() == [(204, str(request.pk))]
     request.refresh_from_db()
     assert (request.notify_at, request.sent_at is not None) == (None, True)
+
+
+def test_a_request_that_is_decided_already_wakes_the_queue(ask, bob, wakes):  # noqa: F811
+    action = Action.objects.get(pk=ask("git push one").action_id)
+    edit = Answer("edit", action.digest, arguments={"command": "git push two"})
+    gate.decide(action, edit, caller=caller_of(bob))
+    assert (tasks.send_webhooks(), is_due()) == (1, False)
+    before = Event.objects.count()
+    assert wakes(ask, "git push two") is True
+    assert (is_due(), Event.objects.count()) == (True, before)
 
 
 def test_a_failure_waits_longer_each_time_and_the_message_stays_the_same(ask, instance, bob, receiver):
