@@ -3,6 +3,7 @@
 import asyncio
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.support import CHECKOUT
 from tests.support.held_calls import HOLD, give
 from tests.support.product import Product
 
-COUNTING = Path(__file__).with_name("counting")
+COUNTING = Path(__file__).parents[1] / "counting"
 FILES = 200
 LET_GO = """
 from dashboard.models import Actor
@@ -43,7 +44,7 @@ class Build:
                 (folder / f"module{number}.py").write_text(f"VALUE = {number}\n" * 50)
         give(top, user)
         self.counts = top / "counts"
-        more = {"PYTHONPATH": str(COUNTING), "BENCH_COUNTS": str(self.counts), "HANDRAIL_HELD": "1"}
+        more = {"PYTHONPATH": str(COUNTING), "COUNT_SQL_INTO": str(self.counts), "HANDRAIL_HELD": "1"}
         self.product = Product(top / "desk", **more, **({"DATABASE_URL": database} if database else {}))
         self.environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(top / "home"), "CI": "1"}
         if user:
@@ -77,7 +78,8 @@ class Build:
 
     def count(self) -> int:
         """Return how many statements all processes have sent so far."""
-        return sum(int(path.read_text() or 0) for path in self.counts.iterdir())
+        files = [path for path in self.counts.iterdir() if path.name.isdecimal()]
+        return sum(int.from_bytes(path.read_bytes(), sys.byteorder) for path in files)
 
     async def hook(self, name: str, command: str) -> str:
         """Return the command that Claude Code runs in this folder after its hook."""

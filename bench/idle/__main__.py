@@ -29,7 +29,7 @@ WITH_A_WORKSPACE = ", with a workspace"
 LIMITS |= {SWITCHES + WITH_A_WORKSPACE: 8, STATEMENTS + WITH_A_WORKSPACE: 60, MEMORY + WITH_A_WORKSPACE: 260}
 SETTLED_S = 75  # the processes of the policy engine, and the threads for queries, end after a minute without work
 STARTS = 5  # the median of so many, each on the data of the one before
-COUNTING = Path(__file__).parent / "counting"
+COUNTING = Path(__file__).parents[1] / "counting"
 _PR_SET_CHILD_SUBREAPER = 36
 
 

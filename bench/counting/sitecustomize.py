@@ -10,6 +10,7 @@ import mmap
 import os
 import struct
 import sys
+import threading
 import traceback
 
 MODULE = "django.db.backends.utils"
@@ -26,10 +27,11 @@ class Counter:
         with open(path, "w+b") as file:
             file.truncate(8)
             self.shared = mmap.mmap(file.fileno(), 8)
+        self.lock = threading.RLock()
 
     def add(self, sql):
-        number = struct.unpack("Q", self.shared)[0] + 1  # two threads at once may count as one
-        self.shared[:8] = struct.pack("Q", number)
+        with self.lock:
+            self.shared[:8] = struct.pack("Q", struct.unpack("Q", self.shared)[0] + 1)
         if os.environ.get("COUNT_SQL_LOG"):
             self.log(sql)
 
