@@ -1,5 +1,6 @@
 """Which changed files a review leaves out: those that git would not list in either tree, and what tools build."""
 
+import struct
 import subprocess
 
 import pytest
@@ -85,3 +86,11 @@ def test_what_takes_effect_or_may_hold_secrets_is_shown(store, work):
     tree = store.snapshot(LocalTree(work)).tree
     shown = [b".env", b".gitignore", b".claude/settings.json", b".git/config"]
     assert ignored.ignored(store, (tree, tree), [*shown, b"other"]) == {b"other"}
+
+
+def test_nothing_is_left_out_where_an_index_is_made_to_take_much(store, work):
+    git(work, "init", "-q")
+    entry = struct.pack(">10I20sH", *[0] * 6, 0o100644, 0, 0, 0, bytes(20), 1)
+    for data in (b"DIRC\0\0\0\2\0\0\0\1" + entry + b"a" * 90, b"DIRC\0\0\0\4\0\0\x20\0" + (entry + b"\0a\0") * 8192):
+        (work / ".git" / "index").write_bytes(data)
+        assert left_out(store, work) == set()

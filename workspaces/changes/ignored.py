@@ -65,7 +65,8 @@ def ignored(store: Store, trees: tuple[str, str], paths: list[bytes]) -> frozens
     work = Work(MAX_WORK, SECONDS)
     try:
         with work.running():
-            rules = [_Rules(store, tree, work) for tree in trees]
+            changed = frozenset(paths)
+            rules = [_Rules(store, tree, work, changed) for tree in trees]
             found = frozenset(path for path in paths if all(each.ignore(path) for each in rules))
     except (Spent, git_index.Unreadable) as error:
         logger.warning("no file is ignored between %s and %s: %s", *trees, error)
@@ -77,15 +78,16 @@ def ignored(store: Store, trees: tuple[str, str], paths: list[bytes]) -> frozens
 class _Rules:
     """What is ignored in one tree: built folders and what a .gitignore matches, without what git tracks."""
 
-    def __init__(self, store: Store, tree: str, work: Work):
-        self.store, self.tree, self.work = store, tree, work
-        self.tracked: set[bytes] = set()
+    def __init__(self, store: Store, tree: str, work: Work, changed: frozenset[bytes]):
+        self.store, self.tree, self.work, self.changed = store, tree, work, changed
+        self.tracked: set[bytes] = set()  # of the changed paths
         self.files: dict[bytes, list[patterns.Pattern]] = {}  # by folder, with a slash unless it is the root
         self.folders: dict[bytes, bool] = {}  # whether each is ignored
         self._read(b"")
 
     def ignore(self, path: bytes) -> bool:
         """Return whether git would not list the path, or a tool built it."""
+        self.work.take()
         above = (path[:at] for at, letter in enumerate(path) if letter == _SLASH)
         is_ignored = any(map(self._ignore_folder, above)) or self._matches(path, False)
         return is_ignored and path not in self.tracked
@@ -116,7 +118,10 @@ class _Rules:
         if self._entry(prefix + b".git/index") is not None:
             if (data := self._content(prefix + b".git/index", INDEX_BYTES)) is None:
                 raise git_index.Unreadable("an index is too large to read")
-            self.tracked.update(prefix + path for path in git_index.parse(data, MAX_INDEXED).entries)
+            for path, _ in git_index.entries(data, MAX_INDEXED):
+                self.work.take()
+                if (whole := prefix + path) in self.changed:
+                    self.tracked.add(whole)
 
     def _entry(self, path: bytes) -> Entry | None:
         try:

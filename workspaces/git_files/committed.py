@@ -55,10 +55,10 @@ class Committed(Form):
         indexed = [tree.index for tree in self.trees]
         return sorted(
             path
-            for path, entry in indexed[1].items()
+            for path, sha in indexed[1].items()
             if path not in changed
             and (before := indexed[0].get(path)) is not None
-            and before.sha != entry.sha
+            and before != sha
             and self.alters(path)
             and old.has_file(path)
             and new.has_file(path)
@@ -69,14 +69,14 @@ class Committed(Form):
         rules = tree.rules(path)
         if not data or not (rules or b"\r\n" in data):
             return data
-        clean, entry = _clean(data, rules), tree.index.get(path)
-        if entry is None:
+        clean, sha = _clean(data, rules), tree.index.get(path)
+        if sha is None:
             return clean
-        known = entry.sha.hex().encode()
+        known = sha.hex().encode()
         found = next((form for form in (data, clean) if self.name(form) == known), None)
         if found is not None:
             return found
-        blob = tree.blob(entry.sha)
+        blob = tree.blob(sha)
         if _without_ends(blob) == _without_ends(data):
             return blob
         # git leaves the line ends of a file as they are if it has such ends in the index, and text is only guessed
@@ -109,11 +109,12 @@ class _Tree:
         return {name: value for name, value in found.items() if value}
 
     @cached_property
-    def index(self) -> dict[bytes, git_index.Indexed]:
-        """The paths of the index; none if it cannot be read."""
+    def index(self) -> dict[bytes, bytes]:
+        """The paths of the index with the names of their blobs; none if it cannot be read."""
+        data = self._read(b".git/index", INDEX_BYTES) or b""
         try:
-            return git_index.parse(self._read(b".git/index", INDEX_BYTES) or b"", MAX_INDEXED).entries
-        except (ValueError, struct.error):
+            return {path: entry.sha for path, entry in git_index.entries(data, MAX_INDEXED)}
+        except git_index.Unreadable:
             return {}
 
     def blob(self, sha: bytes) -> bytes:

@@ -25,15 +25,16 @@ def submodules_of(files) -> list[dict] | None:
 
 def _level(files, prefix: bytes, found: list[dict], depth: int) -> None:
     try:
-        index = git_index.parse(bytes_of(files, _git_folder(files, prefix) + b"/index", INDEX_BYTES), MAX_INDEXED)
+        data = bytes_of(files, _git_folder(files, prefix) + b"/index", INDEX_BYTES)
+        modules = {path: entry.sha for path, entry in git_index.entries(data, MAX_INDEXED) if entry.mode == GITLINK}
     except UNREADABLE:
         return
-    for path, entry in index.entries.items():
-        if entry.mode != GITLINK or len(found) >= NAMED:
-            continue
+    for path, sha in modules.items():
+        if len(found) >= NAMED:
+            return
         whole = prefix + path
         filled = _is_there(files, whole + b"/.git")
-        found.append(named("path", whole) | {"sha": entry.sha.hex(), "filled": filled})
+        found.append(named("path", whole) | {"sha": sha.hex(), "filled": filled})
         if filled and depth < DEEPEST:
             _level(files, whole + b"/", found, depth + 1)
 

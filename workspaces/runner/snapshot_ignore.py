@@ -6,13 +6,12 @@ by name. A file that is left out stays as it is when a snapshot is restored.
 
 import hashlib
 import logging
-import struct
 from collections import OrderedDict
 
 from workspaces.envelope.sensitive_names import OUTER, any_takes_effect
 from workspaces.git_files import index as git_index
 from workspaces.git_files import patterns as ignore_patterns
-from workspaces.git_files.index import GITLINK, Index
+from workspaces.git_files.index import GITLINK
 from workspaces.store import StoreError
 from workspaces.store.files import read_whole
 
@@ -62,7 +61,7 @@ def rules_for(text: str, tree) -> Ignoring | None:
         with tree.files() as files:
             data = _index_of(files)
         return _with_index(text, data) if data is not None else Ignoring(text)
-    except (OSError, ValueError, StoreError, struct.error) as error:
+    except (OSError, ValueError, StoreError) as error:
         logger.warning("nothing is left out of a snapshot: what git tracks is not known: %s", error)
         return None
 
@@ -89,9 +88,9 @@ _remembered: OrderedDict[tuple, Ignoring] = OrderedDict()  # by patterns and ind
 def _with_index(text: str, data: bytes) -> Ignoring:
     key = text, hashlib.sha256(data).digest()
     if (known := _remembered.pop(key, None)) is None:
-        index: Index = git_index.parse(data, MAX_INDEXED)
-        modules = frozenset(path for path, entry in index.entries.items() if entry.mode == GITLINK)
-        known = Ignoring(text, frozenset(index.entries) - modules, modules)
+        modes = {path: entry.mode for path, entry in git_index.entries(data, MAX_INDEXED)}
+        modules = frozenset(path for path, mode in modes.items() if mode == GITLINK)
+        known = Ignoring(text, frozenset(modes) - modules, modules)
     _remembered[key] = known
     while len(_remembered) > MAX_REMEMBERED:
         _remembered.popitem(last=False)

@@ -167,7 +167,8 @@ class Counter:
             info = self.files.stat(path)
             if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_INDEX_BYTES:
                 return None
-            return frozenset(git_index.parse(read_whole(self.files, path, MAX_INDEX_BYTES), MAX_ENTRIES).entries)
+            data = read_whole(self.files, path, MAX_INDEX_BYTES)
+            return frozenset(name for name, _ in git_index.entries(data, MAX_ENTRIES))
         except FileNotFoundError:
             return frozenset()  # nothing was ever added
         except (OSError, ValueError):
