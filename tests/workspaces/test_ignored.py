@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from workspaces.changes import ignored
+from workspaces.git_files import patterns
 from workspaces.git_files.work import Work
 from workspaces.store import LocalTree, Store
 
@@ -94,3 +95,22 @@ def test_nothing_is_left_out_where_an_index_is_made_to_take_much(store, work):
     for data in (b"DIRC\0\0\0\2\0\0\0\1" + entry + b"a" * 90, b"DIRC\0\0\0\4\0\0\x20\0" + (entry + b"\0a\0") * 8192):
         (work / ".git" / "index").write_bytes(data)
         assert left_out(store, work) == set()
+
+
+# Each of these patterns is tried with all of a name of these letters before the first line of a file matches.
+SLOW = "a*\n" + ("*a" * 14 + "b\n") * 1999
+LONG_NAME = "a" * 250
+
+
+def test_the_time_that_patterns_may_take_ends_inside_one_path(store, work, monkeypatch):
+    (work / ".gitignore").write_text("a*\n")
+    before = store.snapshot(LocalTree(work)).tree
+    (work / ".gitignore").write_text(SLOW)
+    after = store.snapshot(LocalTree(work)).tree
+    monkeypatch.setattr(ignored, "SECONDS", 0.2)
+    assert ignored.ignored(store, (before, after), [LONG_NAME.encode()]) == frozenset()
+
+
+def test_nothing_is_left_out_beyond_the_patterns_of_all_ignore_files_together(store, work, monkeypatch):
+    monkeypatch.setattr(patterns, "MAX_IN_ALL", 1)
+    assert left_out(store, work) == set()

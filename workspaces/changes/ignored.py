@@ -82,6 +82,7 @@ class _Rules:
         self.store, self.tree, self.work, self.changed = store, tree, work, changed
         self.tracked: set[bytes] = set()  # of the changed paths
         self.files: dict[bytes, list[patterns.Pattern]] = {}  # by folder, with a slash unless it is the root
+        self.patterns_left = patterns.MAX_IN_ALL
         self.folders: dict[bytes, bool] = {}  # whether each is ignored
         self._read(b"")
 
@@ -109,12 +110,15 @@ class _Rules:
         ends = [at + 1 for at, letter in enumerate(path) if letter == _SLASH]
         prefixes = (b"", *(path[:end] for end in ends))
         files = tuple((prefix, self.files[prefix]) for prefix in prefixes if prefix in self.files)
-        return patterns.innermost(files, path, is_folder)
+        return patterns.innermost(files, path, is_folder, self.work.take)
 
     def _read(self, prefix: bytes):
         """Take what a folder's .gitignore says, and what git tracks in a repository there. Raise Unreadable."""
         if text := self._content(prefix + b".gitignore", MAX_BYTES):
-            self.files[prefix] = patterns.parse(text)
+            found = self.files[prefix] = patterns.parse(text)
+            self.patterns_left -= len(found)
+            if self.patterns_left < 0:
+                raise Spent("the ignore files have too many patterns")
         if self._entry(prefix + b".git/index") is not None:
             if (data := self._content(prefix + b".git/index", INDEX_BYTES)) is None:
                 raise git_index.Unreadable("an index is too large to read")

@@ -14,6 +14,7 @@ INFO = b".git/info/attributes"
 MAX_LINE = 2048  # bytes; git does not use longer ones either
 MAX_TEXT = 16 << 20  # bytes of all files of a tree
 KEPT = 160  # bytes as which a line counts that is kept
+RUN = 4000  # bytes as which it counts if its pattern is kept as an automaton
 _BLANK = re.compile(rb"[ \t\r]+")
 _ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _LETTERS = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
@@ -84,7 +85,7 @@ class Attributes:
         used = []
         for line in self._parsed(text):
             if line.glob and (told := self._told(line.states)):
-                self._work.take(KEPT)
+                self._work.take(RUN if line.glob.is_run else KEPT)
                 used.append(line._replace(states=told))
         return used
 

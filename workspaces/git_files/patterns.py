@@ -5,11 +5,14 @@ from such patterns can take minutes.
 """
 
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MAX_PATTERNS = 2000  # of one file
+MAX_IN_ALL = 10_000  # of all files that are read for one answer; who reads them counts
 MAX_PATTERN = 500  # bytes; longer ones are not used
+MAX_STEPS = 64  # that an automaton keeps; a path of a person has fewer different bytes
 _SPECIAL = re.compile(rb"[*?\[\\]")
 _NAMED_CLASS = re.compile(rb"\[:([^\]]*):\]")
 _SLASH = ord("/")
@@ -17,13 +20,20 @@ _EVERY = (1 << 256) - 1
 _NO_SLASH = _EVERY & ~(1 << _SLASH)
 
 
-class Glob(NamedTuple):
+@dataclass(slots=True)
+class Glob:
     """A pattern without what stands around it: the text before its first wildcard, and the rest."""
 
     prefix: bytes
     rest: bytes
     of_name: bool  # without a slash it matches the last name of a path, else the whole path
     suffix: bytes | None  # if `*` and this text are all that it is
+    _automaton: "_Automaton | None" = field(default=None, repr=False, compare=False)  # of the rest, once it is needed
+
+    @property
+    def is_run(self) -> bool:
+        """Whether matching it may take long, and memory that stays."""
+        return self.suffix is None and bool(self.rest)
 
     def matches(self, path: bytes) -> bool:
         text = path[path.rfind(b"/") + 1 :] if self.of_name else path
@@ -33,7 +43,9 @@ class Glob(NamedTuple):
             return False
         if not self.rest:
             return len(text) == len(self.prefix)
-        return _automaton(self.rest).accepts(text[len(self.prefix) :])
+        if self._automaton is None:
+            self._automaton = _Automaton(self.rest)
+        return self._automaton.accepts(text[len(self.prefix) :])
 
 
 class Pattern(NamedTuple):
@@ -74,18 +86,30 @@ def glob_of(text: bytes) -> Glob:
     return Glob(text[:at], text[at:], of_name, text[1:] if is_suffix else None)
 
 
-def matching(patterns: list[Pattern], path: bytes, is_folder: bool) -> bool | None:
-    """Return whether the last matching pattern ignores the path (below the file's folder); None if none matches."""
+def matching(
+    patterns: list[Pattern], path: bytes, is_folder: bool, take: Callable[[], None] = lambda: None
+) -> bool | None:
+    """Return whether the last matching pattern ignores the path (below the file's folder); None if none matches.
+
+    `take` is called again and again meanwhile; it raises an error to end it.
+    """
+    take()
     for pattern in reversed(patterns):
-        if (is_folder or not pattern.folders_only) and pattern.glob.matches(path):
+        if pattern.folders_only and not is_folder:
+            continue
+        if pattern.glob.is_run:
+            take()
+        if pattern.glob.matches(path):
             return not pattern.is_negated
     return None
 
 
-def innermost(files: tuple[tuple[bytes, list[Pattern]], ...], path: bytes, is_folder: bool) -> bool:
+def innermost(
+    files: tuple[tuple[bytes, list[Pattern]], ...], path: bytes, is_folder: bool, take: Callable[[], None]
+) -> bool:
     """Return what the last ignore file with a matching pattern says, of (its folder with a slash, its patterns)."""
     for prefix, patterns in reversed(files):
-        if (found := matching(patterns, path[len(prefix) :], is_folder)) is not None:
+        if (found := matching(patterns, path[len(prefix) :], is_folder, take)) is not None:
             return found
     return False
 
@@ -136,6 +160,8 @@ class _Automaton:
         states = self._with_stars(self._with_skips(1))
         for byte in text:
             if (step := self._steps.get(byte)) is None:
+                if len(self._steps) == MAX_STEPS:
+                    self._steps.clear()
                 step = self._steps[byte] = self._step(byte)
             stay = states & (self.over_slashes if byte == _SLASH else self.stars)
             states = self._with_stars(self._with_skips((states & step) << 1) | stay)
@@ -151,9 +177,6 @@ class _Automaton:
 
     def _with_stars(self, states: int) -> int:
         return states | (states & self.stars) << 1
-
-
-_automaton = lru_cache(maxsize=1024)(_Automaton)
 
 
 def _members(glob: bytes, at: int) -> tuple[int, int]:

@@ -83,7 +83,7 @@ class _Walk:
         self.written_ns = files.stat(b".git/index").st_mtime_ns
         self.folders = {path[:at] for path in self.entries for at in _slashes(path)}
         self.seen: set[bytes] = set()
-        self.hashed = 0
+        self.hashed = self.patterns = 0
         self.until = time.monotonic() + SECONDS
 
     def run(self):
@@ -147,7 +147,7 @@ class _Walk:
         """Return whether git would list it as untracked: not ignored, and if a folder, with such a file in it."""
         self.check_time()
         is_folder = stat.S_ISDIR(info.st_mode)
-        if ignore_patterns.innermost(ignored, path, is_folder):
+        if ignore_patterns.innermost(ignored, path, is_folder, self.check_time):
             return False
         if not is_folder:
             return stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)
@@ -161,9 +161,13 @@ class _Walk:
     def _ignored(self, path: bytes, prefix: bytes) -> tuple:
         """Return ((prefix, its patterns),) of an ignore file; () without one."""
         try:
-            return ((prefix, ignore_patterns.parse(bytes_of(self.files, path, IGNORE_BYTES))),)
+            patterns = ignore_patterns.parse(bytes_of(self.files, path, IGNORE_BYTES))
         except (OSError, ValueError):
             return ()
+        self.patterns += len(patterns)
+        if self.patterns > ignore_patterns.MAX_IN_ALL:
+            raise CutOff(f"the ignore files have more than {ignore_patterns.MAX_IN_ALL:,} patterns")
+        return ((prefix, patterns),)
 
 
 def _name_of(data: bytes, name_bytes: int) -> bytes:

@@ -63,7 +63,7 @@ def test_the_last_match_counts():
 
 def test_the_innermost_file_that_matches_counts():
     files = ((b"", parse(b"*.o")), (b"src/", parse(b"!keep.o")))
-    assert [innermost(files, name, False) for name in (b"src/keep.o", b"src/a.o", b"keep.o", b"a.c")] == [
+    assert [innermost(files, name, False, lambda: None) for name in (b"src/keep.o", b"src/a.o", b"keep.o", b"a.c")] == [
         False, True, True, False,
     ]  # fmt: skip
 
@@ -81,6 +81,20 @@ def test_a_pattern_made_to_take_long_does_not(glob, path):
     """A backtracking engine would not end."""
     assert len(glob) <= MAX_PATTERN
     assert not glob_of(glob).matches(path)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 30])
+def test_matching_ends_where_its_caller_ends_it(calls):
+    """Each pattern that may take long is counted, also within one file."""
+    left = iter(range(calls - 1))
+    with pytest.raises(StopIteration):
+        matching(parse(b"*a*b\n" * 29), b"aaa", False, lambda: next(left))
+
+
+def test_a_pattern_keeps_few_steps_and_still_matches():
+    glob = glob_of(b"*?\xff*b")
+    text = bytes(byte for byte in range(1, 256) if byte != 0x2F)
+    assert [glob.matches(text * 3 + end) for end in (b"b", b"c", b"b")] == [True, False, True]
 
 
 def test_a_pattern_that_is_too_long_is_not_used():

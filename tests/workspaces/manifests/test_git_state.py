@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from workspaces.git_files import patterns
 from workspaces.manifests import git_state
 from workspaces.manifests.lock_files import lock_files_of
 from workspaces.store import LocalTree
@@ -135,6 +136,22 @@ def test_more_than_the_limit_is_cut_off_and_said(tmp_path, git, monkeypatch):
     assert (found["count"], len(found["files"])) == (9, 2)
     monkeypatch.setattr(git_state, "SECONDS", -1.0)
     assert dirty(tmp_path)["cut_off"].startswith("not all was compared within")
+
+
+def test_the_time_that_patterns_may_take_ends_inside_one_path(tmp_path, git, monkeypatch):
+    git("rm", "-rq", "deep")  # no folder is looked at after the file
+    (tmp_path / ".gitignore").write_text(("*z" * 60 + "b\n") * 2000)
+    git("commit", "-qam", "slow")
+    (tmp_path / ("z" * 250)).touch()
+    written = os.stat(tmp_path / ".git" / "index").st_mtime + 10  # so that no file has to be compared by content
+    os.utime(tmp_path / ".git" / "index", (written, written))
+    monkeypatch.setattr(git_state, "SECONDS", 0.2)
+    assert dirty(tmp_path)["cut_off"].startswith("not all was compared within")
+
+
+def test_more_patterns_than_all_ignore_files_may_have_are_said(tmp_path, git, monkeypatch):
+    monkeypatch.setattr(patterns, "MAX_IN_ALL", 2)
+    assert dirty(tmp_path)["cut_off"] == "the ignore files have more than 2 patterns"
 
 
 def test_branch_commit_and_upstream(tmp_path, git):
