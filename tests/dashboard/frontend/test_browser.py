@@ -170,6 +170,26 @@ def test_a_row_that_comes_back_unchanged_is_no_longer_faded(site, page):
         page.wait_for_selector("#r-first[data-gone]", state=gone, timeout=10_000)
 
 
+def test_a_fold_that_the_viewer_opened_opens_none_of_another_row(site, page):
+    """The folds of a list often have the same words."""
+    fold = "<details><summary>Details</summary>inside</details>"
+    site.rows = [f"first {fold}", f"second {fold}", f"third {fold}"]
+    ready(page, f"{site.address}/rows")
+
+    def opened():
+        return page.eval_on_selector_all("#rows > li", "rows => rows.map((row) => row.querySelector('details').open)")
+
+    page.click("#r-second summary")
+    site.rows, site.upto = [f"first changed {fold}", f"second changed {fold}", f"third {fold}", f"fourth {fold}"], 2
+    page.wait_for_selector("#r-fourth", timeout=10_000)
+    assert opened() == [False, True, False, False]
+
+    site.rows, site.upto = [f"zeroth {fold}", *site.rows], 3
+    page.click("#rows-new", timeout=10_000)
+    assert opened() == [False, False, True, False, False]
+    assert page.complaints == []
+
+
 DO = """() => {
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(".long { height: 100px; overflow: auto }");
