@@ -22,6 +22,7 @@ from approvals.notify.routing import Recipient, is_quiet, recipients, wants, zon
 from dashboard.database import clock
 from dashboard.people.sessions import device_name
 from dashboard.problems import conflict
+from dashboard.workers.wakes import wake_feeds
 
 MAX_OPEN = 10  # notices that a person has at a time: of the newest actions; others come as these are decided
 TEST_PAUSE = timedelta(seconds=10)
@@ -166,6 +167,7 @@ def _add(user_id, kind: str, now: datetime, *, subscription=None, channel=None, 
         next_try_at=now,
         **fields,
     )
+    transaction.on_commit(wake_feeds)  # a test, for instance, writes no event that would wake the queue
 
 
 def remind(now: datetime):

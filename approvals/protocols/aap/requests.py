@@ -21,6 +21,7 @@ from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
 from dashboard.text import strict_json
 from dashboard.text.bounded_names import bounded
+from dashboard.workers.wakes import wake_feeds
 from workspaces.secrets.masking import masked
 
 MAX_CALL_ID = 200
@@ -100,6 +101,7 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
     )
     if caller.instance and not _is_kept(found, is_new, caller):
         raise Problem(401, "This instance was removed.")
+    transaction.on_commit(wake_feeds)  # the receiver of one that is decided already is told, and no event says so
     return (found, True) if is_new else (_same_key(submission, key, caller), False)
 
 
