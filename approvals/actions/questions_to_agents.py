@@ -14,7 +14,7 @@ from django.db.models import Q
 from approvals.actions.decisions import may_approve
 from approvals.actions.transitions import record
 from approvals.agents import transcript_files
-from approvals.agents.claude_code import transcript as claude_code
+from approvals.agents.transcripts import CONVERSATIONS
 from approvals.evaluation.calls import Call
 from approvals.evaluation.judge import content
 from approvals.models import Action, ActionMessage, Status
@@ -68,7 +68,7 @@ def take_answer(action: Action, call: Call, *, caller, is_last: bool) -> bool:
     """Take the answer from a call that was made again; return whether there is one, or none can come.
 
     It is the call's `description`, if that is not the one that the action has, or else what the agent said since in its
-    transcript, which Claude Code writes with a delay. At the last try no answer is an empty one.
+    transcript, which may be written with a delay. At the last try no answer is an empty one.
     """
     if action.status != Status.PENDING or action.open_question.heard_at is None:
         return True
@@ -109,16 +109,21 @@ def _new_description(action: Action, call: Call) -> str:
 
 
 def _in_transcript(call: Call, *, since) -> str:
-    """Return the texts of the agent since then in its session's transcript; "" if it cannot be read here."""
+    """Return the texts of the agent since then in its session's transcript; "" if it cannot be read here.
+
+    The agent names the path: only a file that can be a transcript is read.
+    """
     if call.workspace is not None and not call.workspace.environment.capabilities.own_folder:
         return ""  # its transcript is in the workspace
-    return claude_code.said_since(_end_of(call.transcript or ""), call.session, since)
+    path = call.transcript or ""
+    for reader in CONVERSATIONS.values():
+        if hasattr(reader, "said_since") and transcript_files.can_be(path, reader.FOLDER):
+            return reader.said_since(_end_of(path), call.session, since)
+    return ""
 
 
 def _end_of(path: str) -> bytes:
-    """Return the last lines of a transcript. The agent names the path: only a file that can be one is read."""
-    if not transcript_files.can_be(path, claude_code.FOLDER):
-        return b""
+    """Return the last lines of a transcript."""
     try:
         with closing(Opened(transcript_files.open_here(path))) as file:
             if not stat.S_ISREG(file.info.st_mode):

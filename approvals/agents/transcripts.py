@@ -7,6 +7,11 @@ tell, and `read(row, state)`: the messages of a row, [] for one that is known an
 `state` is plain JSON that lasts from one row to the next; `totals` in it is [tokens in, out, from the cache] of the
 whole session, where the agent tells it.
 
+A reader with IS_CONVERSATION, whose rows are all that was said, has `of_sub_agent(path, id)`, where the transcript of a
+session's sub-agent is kept, "" if it cannot be told. It may have `said_since(tail, session, moment)`, the texts of the
+agent since then in the last lines of a transcript, and `project_of(folder)` with `beginning(head)`, by which sessions
+in a folder are found that no hook has announced.
+
 Whatever stands in transcripts was written by an agent and what it read: nothing is decided by it.
 """
 
@@ -15,5 +20,4 @@ from approvals.agents import parts
 READERS = parts("transcript")
 JSON_LINES = tuple(reader for reader in READERS.values() if hasattr(reader, "read"))
 DATABASES = tuple(reader for reader in READERS.values() if hasattr(reader, "calls"))
-# Whose rows are all that was said.
 CONVERSATIONS = {agent: reader for agent, reader in READERS.items() if getattr(reader, "IS_CONVERSATION", False)}

@@ -99,7 +99,7 @@ def problem(workspace) -> str | None:
         return ""
     connection = claude_folder.connection_of(workspace)
     in_folder = claude_settings.problem(folder, claude_settings.entries(connection, folder))
-    return in_folder or claude_home.problem(connection, folder) or ungated_sessions.words_on(workspace)
+    return in_folder or claude_home.problem(connection, folder) or ungated_sessions.words_on(workspace, dialect)
 
 
 def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:

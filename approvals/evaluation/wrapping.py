@@ -1,10 +1,10 @@
-"""Which of an agent's calls its hook can answer with a changed call: Claude Code's shell calls in a held folder."""
+"""Which of an agent's calls its hook can answer with a changed call: shell calls in a held folder."""
 
 from pathlib import Path
 
 from django.conf import settings
 
-from approvals.agents.claude_code import own_settings as claude_own_settings
+from approvals.agents import own_settings
 from approvals.evaluation.calls import root_of
 from workspaces.models import State
 
@@ -21,6 +21,6 @@ def can_wrap(tool: str, arguments: dict, cwd: str, workspace) -> bool:
     if tool != "Bash" or not is_up(workspace) or not isinstance(arguments.get("command"), str):
         return False
     root, folder = Path(root_of(workspace)), Path(cwd)
-    if claude_own_settings.other_hook(root, folder):
+    if own_settings.other_hook(root, folder):
         return False
-    return not claude_own_settings.may_match(root, folder, arguments["command"])
+    return not own_settings.may_match(root, folder, arguments["command"])

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from approvals.agents import dialects
-from approvals.agents.claude_code import own_settings as claude_own_settings
+from approvals.agents import part
 from approvals.agents.dialect import Dialect, Reply
 from approvals.agents.heard import Began
 from approvals.hooks.workspace_of import workspace_of
@@ -22,12 +21,13 @@ def warning(request, heard: Began, dialect: Dialect, caller) -> Reply:
     workspace = None
     with suppress(Problem):
         workspace = workspace_of(request, heard, caller)
-    if dialect is not dialects.DEFAULT or workspace is None or not (root := workspace.own_folder):
+    own = part(dialect.name, "own_settings")
+    if own is None or workspace is None or not (root := workspace.own_folder):
         return Reply()
     if workspace.runner is None or workspace.runner.host != settings.HANDRAIL_HOST_NAME:
         return Reply()
     of_session = Path(root), Path(heard.cwd) if heard.cwd else None
-    found = claude_own_settings.code_around_hooks(*of_session) or claude_own_settings.other_hook(*of_session)
+    found = own.code_around_hooks(*of_session) or own.other_hook(*of_session)
     if not found:
         return Reply()
     lifecycle.record(workspace, SEEN_BY, "workspace.other_hook", {"problem": found, "session": heard.session})

@@ -6,7 +6,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
-from approvals.agents.claude_code import own_settings as claude_own_settings
+from approvals.agents import own_settings
 from approvals.connect import hook_watch
 from approvals.evaluation.calls import root_of
 from dashboard.problems import conflict, unavailable
@@ -48,7 +48,7 @@ def hold(request, team, key):
 
     def change() -> str:
         root = Path(root_of(workspace))
-        if on and (other := claude_own_settings.other_hook(root)):
+        if on and (other := own_settings.other_hook(root)):
             raise conflict(gettext("Calls cannot be held in this folder: %(other)s") % {"other": other})
         operation = operations.wait(folders.hold(workspace, on, by=request.caller.actor), START_TIMEOUT)
         if not operations.is_over(operation):

@@ -11,7 +11,6 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models import F, Q
 
-from approvals.agents.claude_code import transcript as claude_code
 from approvals.agents.lines import Line
 from approvals.agents.transcript_values import row_of
 from approvals.agents.transcripts import CONVERSATIONS
@@ -200,7 +199,7 @@ def _follow_started(session: AgentSession, follow: Follow, started: list):
     """Follow the transcripts of sub-agents that this one says were started: no hook may have told of them."""
     for native_id, call_id in started:
         child = sessions.started_by(session, native_id, call_id)
-        path = claude_code.of_sub_agent(follow.path, native_id)
+        path = CONVERSATIONS[session.dialect].of_sub_agent(follow.path, native_id)
         if child and places.can_be(child, path) and not child.transcript:
             AgentSession.objects.filter(pk=child.pk).update(transcript=path)
             Follow.objects.get_or_create(session=child, path=path)

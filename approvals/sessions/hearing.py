@@ -6,10 +6,10 @@ dialects read them. Nothing here decides anything, so no failure of it may hold 
 
 import logging
 
-from approvals.agents.claude_code import transcript as claude_code
 from approvals.agents.heard import After, Before, Began, Ended, Heard, Prompted, TurnEnded
 from approvals.agents.lines import MAX_ID, Line
 from approvals.agents.own_words import is_of_the_program
+from approvals.agents.transcripts import CONVERSATIONS
 from approvals.models import AgentSession, MessageKind, MessageSource, Role
 from approvals.sessions import places, rows, sessions
 from workspaces.models import Workspace
@@ -95,7 +95,9 @@ def _session(dialect: str, event: dict, caller, workspace: Workspace | None) -> 
         return main
     child = sessions.session_of(caller.agent, dialect, agent_id, workspace=workspace, parent=main, **noted)
     told = [text(event, "agent_transcript_path"), text(event, "transcript_path")]
-    places.follow_first(child, [*told, claude_code.of_sub_agent(main.transcript, agent_id)], caller)
+    if agent := CONVERSATIONS.get(dialect):
+        told.append(agent.of_sub_agent(main.transcript, agent_id))
+    places.follow_first(child, told, caller)
     return child
 
 

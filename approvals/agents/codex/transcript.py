@@ -37,6 +37,11 @@ def is_transcript(name: str) -> bool:
     return name.startswith("rollout-") and name.endswith(".jsonl")
 
 
+def of_sub_agent(transcript: str, agent_id: str) -> str:
+    """Return "": the hook of a sub-agent tells the path of its transcript."""
+    return ""
+
+
 def folder_of(row: dict) -> str:
     return text_of(dict_of(row, "payload"), "cwd") if text_of(row, "type") in ("session_meta", "turn_context") else ""
 

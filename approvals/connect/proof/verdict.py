@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from approvals.agents.claude_code import settings as claude_settings
+from approvals.agents import part
 from approvals.agents.dialect import Dialect
 from approvals.connect import folder_hooks, versions
 from approvals.connect.proof import trial
@@ -44,9 +44,10 @@ def prove(dialect: Dialect, path: str = "") -> Proof:
     """Try the gate of the agent on this machine, in a scratch copy of its settings. Problem 422, 503."""
     program, version = versions.installed(dialect)
     workspace, connection = folder_hooks.connected(dialect, path)
-    if not dialect.settings_file and claude_settings.is_system_gated():
+    settings = part(dialect.name, "settings")
+    if dialect.gates_machine and settings.is_system_gated():
         raise invalid(
-            f"{claude_settings.MANAGED} gates every Claude Code on this machine, and no copy can stand in for it: "
+            f"{settings.MANAGED} gates every {dialect.title} on this machine, and no copy can stand in for it: "
             "the calls of a proof would go to the desk itself."
         )
     home = json.loads(connection.read_text()).get("home") or Path.home()

@@ -37,8 +37,9 @@ class Command(BaseCommand):
     def handle(self, agent, path, system, team, key, accept_repository_rules, yes, **options):
         if not path and not system:
             raise CommandError("Name a folder, or --system for the whole machine.")
-        if system and agent != "claude-code":
-            raise CommandError("--system is for claude-code.")
+        if system and not dialects.DIALECTS[agent].gates_machine:
+            able = ", ".join(dialect.name for dialect in dialects.ALL if dialect.gates_machine)
+            raise CommandError(f"--system is for {able}.")
         row = Team.objects.filter(slug=team).first()
         if row is None:
             raise CommandError(f"There is no team {team!r}. `make up` makes the team main at its first start.")
