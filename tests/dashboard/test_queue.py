@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from datetime import timedelta
 
@@ -171,10 +172,10 @@ def test_a_wake_up_ends_the_pause_and_is_news(transactional_db):
     try:
         queue._pause(0.01)
         assert queue._has_heard is not HEARS_ALL
-        os.kill(os.getpid(), signal.SIGIO)
+        signal.pthread_kill(threading.get_ident(), signal.SIGIO)  # a process of pytest-xdist has further threads
         queue._pause(60)
         assert (queue._has_heard, queue.stopping) == (True, False)
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         queue._pause(60)
         assert queue.stopping
     finally:
