@@ -52,7 +52,12 @@ def parser() -> argparse.ArgumentParser:
     command = verb(
         "passkeys", verify_passkeys, "approvals that passkeys confirmed", "from manage.py verify_passkeys --export"
     )
-    command.add_argument("--log", action="append", metavar="EXPORT", help="a team's exported log; may be given again")
+    command.add_argument(
+        "--log", action="append", default=[], metavar="EXPORT", help="a team's whole exported log; may be given again"
+    )
+    command.add_argument(
+        "--checkpoint", action="append", default=[], help="that of a --log, as for log; one for each, in their order"
+    )
     verb("backup", verify_backup, "a backup", "its folder, or the manifest.json in it")
     verb("store", refuse_store, "a store: says what to run instead", "its folder")
     return made
@@ -72,27 +77,15 @@ def shown(text: str) -> str:
 
 def verify_log(options) -> int:
     """Print whether the exported log is unchanged, and how much of it that says."""
-    checked = _checked(options)
-    if checked.filters is not None:
-        print(
-            f"filtered ({_left_out(checked)}): {checked.count} of the events {checked.first} to {checked.last} of team "
-            f"{shown(checked.team)} are unchanged; what was left out cannot be checked with this file"
-        )
-    elif checked.first == 1:
-        events = f"events 1 to {checked.last} of team {shown(checked.team)}"
-        unknown = "; whether later ones were cut off, only a checkpoint tells (--checkpoint)"
-        print(f"complete and unchanged: {events}" if options.checkpoint else f"unchanged: {events}{unknown}")
-    else:
-        print(
-            f"unchanged: events {checked.first} to {checked.last} of team {shown(checked.team)}; "
-            f"events 1 to {checked.first - 1} are not in this file"
-        )
+    with opened(options.file) as lines:
+        print(_proven(_checked(lines, options.checkpoint)))
     return 0
 
 
 def note_checkpoint(options) -> int:
     """Print the checkpoint of an exported log; one cannot be made from a filtered export."""
-    checked = _checked(options)
+    with opened(options.file) as lines:
+        checked = _checked(lines, options.checkpoint)
     if checked.filters is not None:
         print(f"This export is filtered ({_left_out(checked)}): a checkpoint takes the whole log.")
         return 1
@@ -100,10 +93,29 @@ def note_checkpoint(options) -> int:
     return 0
 
 
-def _checked(options) -> log.Checked:
-    checkpoint = log.read_checkpoint(options.checkpoint) if options.checkpoint else None
-    with opened(options.file) as lines:
-        return log.verify(lines, checkpoint)
+def _checked(lines, checkpoint: str | None) -> log.Checked:
+    return log.verify(lines, log.read_checkpoint(checkpoint) if checkpoint else None)
+
+
+def _proven(checked: log.Checked) -> str:
+    """Return what a log that verifies proves: nothing without a checkpoint, and nothing of what came after it."""
+    first, last, noted, team = checked.first, checked.last, checked.noted, shown(checked.team)
+    if checked.filters is not None:
+        return (
+            f"filtered ({_left_out(checked)}): {checked.count} of the {_events(first, last)} of team {team} fit their "
+            "own hashes; unproven: what was left out cannot be checked with this file"
+        )
+    missing = f"; {_events(1, first - 1)} {'is' if first == 2 else 'are'} not in this file" if first > 1 else ""
+    if noted < first:
+        unknown = "whether the log was rewritten, or its end cut off, only a checkpoint of its end tells (--checkpoint)"
+        return f"unproven: {_events(first, last)} of team {team}, whose hashes fit{missing}; {unknown}"
+    whole = "unchanged" if missing or noted < last else "complete and unchanged"
+    later = f"; unproven: {_events(noted + 1, last)} after the checkpoint" if noted < last else ""
+    return f"{whole}: {_events(first, noted)} of team {team}{missing}{later}"
+
+
+def _events(first: int, last: int) -> str:
+    return f"events {first} to {last}" if first < last else f"event {last}"
 
 
 def _left_out(checked: log.Checked) -> str:
@@ -151,7 +163,11 @@ def verify_passkeys(options) -> int:
     """Print which approvals are not proven by what their passkeys signed, and by the logs if there are some."""
     from handrail_verify import passkeys
 
-    events = [event for name in options.log for event in _events_of(name)] if options.log else None
+    if len(options.checkpoint) not in (0, len(options.log)):
+        raise ValueError("If one --log has a --checkpoint, each needs one, in the same order.")
+    noted = options.checkpoint or [None] * len(options.log)
+    logs = [_whole(name, checkpoint) for name, checkpoint in zip(options.log, noted, strict=True)]
+    events = [event for _, found in logs for event in found] if logs else None
     with opened(options.file) as lines:
         records = passkeys.read(lines)
     wrong = list(passkeys.wrong_ones(records, events))
@@ -162,14 +178,22 @@ def verify_passkeys(options) -> int:
         return 1
     in_log = ", and each is in the log." if options.log else ". Whether the log has them, only --log tells."
     print(f"{len(records)} approvals with passkeys: each signature is right{in_log}")
+    for name, (checked, _) in zip(options.log, logs, strict=True):
+        print(f"{shown(name)}: {_proven(checked)}")
     return 0
 
 
-def _events_of(name: str) -> list[dict]:
+def _whole(name: str, checkpoint: str | None) -> tuple[log.Checked, list[dict]]:
+    """Return (what was checked of a log, its events). Raise ValueError for a part of one, which can lack approvals."""
     with Path(name).open("rb") as lines:
-        log.verify(lines)
+        checked = _checked(lines, checkpoint)
         lines.seek(0)
-        return list(log.events_of(lines))
+        events = list(log.events_of(lines))
+    if checked.filters is not None:
+        raise ValueError(f"{name} is filtered ({_left_out(checked)}): only the whole log tells which approvals it has.")
+    if checked.first > 1:
+        raise ValueError(f"{name} begins at event {checked.first}: only the whole log tells which approvals it has.")
+    return checked, events
 
 
 # Backups and stores --------------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ class BadEvent(ValueError):
 class Checked:
     """The result of `verify`: events `first` to `last` of `team`, ending in `head` (hex).
 
-    `filters`: those of a filtered export, which holds only `count` of the events. Each of them is unchanged; nothing is
-    known about the events in between.
+    `filters`: those of a filtered export, which holds only `count` of the events. Each of them fits its own hash;
+    nothing is known about the events in between. `noted`: the event of the checkpoint, up to which all is proven.
     """
 
     team: str
@@ -33,6 +33,7 @@ class Checked:
     head: str
     filters: dict | None = None
     count: int = 0
+    noted: int = 0
 
 
 def chain_hash(event):
@@ -68,7 +69,9 @@ def verify(lines, checkpoint=None):
         raise BadEvent(f"The checkpoint is event {checkpoint[0]}, which this filtered export does not hold.")
     if checkpoint:
         _check_checkpoint(checkpoint, first, before, noted)
-    return Checked(before["team"], first["seq"], before["seq"], before["hash"], filters, count)
+    return Checked(
+        before["team"], first["seq"], before["seq"], before["hash"], filters, count, checkpoint[0] if checkpoint else 0
+    )
 
 
 def filter_note(filters: dict) -> str:

@@ -119,7 +119,7 @@ def test_the_export_is_what_the_verifier_checks(ask, decide, bob, browser_of, tm
     lines = exported.read_text().splitlines()
     assert [json.loads(line)["seq"] for line in lines] == list(range(1, Event.objects.count() + 1))
     assert audit(["verify", str(exported)]) == 0
-    assert "unchanged: events 1 to " in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("unproven: events 1 to ")
 
 
 def test_a_filtered_export_says_so_and_verifies_as_far_as_it_goes(ask, decide, bob, browser_of, tmp_path, capsys):
@@ -135,7 +135,7 @@ def test_a_filtered_export_says_so_and_verifies_as_far_as_it_goes(ask, decide, b
     assert audit(["verify", str(exported)]) == 0
     said = capsys.readouterr().out
     assert said.startswith("filtered (verb=action.submitted, actor=claude): 2 of the events ")
-    assert said.endswith("are unchanged; what was left out cannot be checked with this file\n")
+    assert said.endswith("fit their own hashes; unproven: what was left out cannot be checked with this file\n")
     assert audit(["checkpoint", str(exported)]) == 1
     rows[1]["data"]["number"] = 99
     exported.write_text("".join(json.dumps(line) + "\n" for line in (note, *rows)))

@@ -102,7 +102,7 @@ def log(team) -> list[bytes]:
 
 def test_an_exported_log_verifies(verify, log, tmp_path, team):
     last = json.loads(log[-1])["seq"]
-    assert verify("log", _file(tmp_path, log))[1].startswith(f"unchanged: events 1 to {last} of team {team.pk}")
+    assert verify("log", _file(tmp_path, log))[1].startswith(f"unproven: events 1 to {last} of team {team.pk}")
     status, note = verify("checkpoint", _file(tmp_path, log))
     assert (status, note.partition(":")[0]) == (0, str(last))
     assert verify("log", _file(tmp_path, log), "--checkpoint", note)[1].startswith("complete and unchanged")
@@ -215,7 +215,12 @@ def test_exported_approvals_verify_with_the_log_and_without(verify, proof, tmp_p
     file = _records(tmp_path, records)
     right = "2 approvals with passkeys: each signature is right"
     assert verify("passkeys", file) == (0, f"{right}. Whether the log has them, only --log tells.")
-    assert verify("passkeys", file, "--log", log) == (0, f"{right}, and each is in the log.")
+    status, said = verify("passkeys", file, "--log", log)
+    assert (status, said.splitlines()[0]) == (0, f"{right}, and each is in the log.")
+    assert said.splitlines()[1].startswith(f"{log}: unproven: events 1 to ")
+    checkpoint = verify("checkpoint", log)[1]
+    said = verify("passkeys", file, "--log", log, "--checkpoint", checkpoint)[1]
+    assert said.splitlines()[1].startswith(f"{log}: complete and unchanged: events 1 to ")
     assert verify("passkeys", _records(tmp_path, records[::-1]), "--log", log)[0] == 0
 
 
@@ -243,6 +248,32 @@ def test_what_was_done_to_the_approvals_is_found(verify, proof, tmp_path, change
     records, log = proof
     status, said = verify("passkeys", _records(tmp_path, change(*records)), "--log", log)
     assert (status, words in said) == (1, True), said
+
+
+def test_a_part_of_a_log_is_refused_since_it_can_lack_approvals(verify, proof, tmp_path):
+    records, log = proof
+    file, lines = _records(tmp_path, records[:1]), log.read_bytes().splitlines(keepends=True)
+    own = [line for line in lines if json.loads(line)["actor"]["id"] == records[0]["person_id"]]
+    note = json.dumps({"filtered": {"actor": records[0]["person"]}}).encode() + b"\n"
+    status, said = verify("passkeys", file, "--log", _file(tmp_path, [note, *own], "filtered.jsonl"))
+    assert (status, "filtered.jsonl is filtered (actor=" in said) == (1, True), said
+    status, said = verify("passkeys", file, "--log", _file(tmp_path, lines[1:], "later.jsonl"))
+    assert (status, "later.jsonl begins at event 2: only the whole log" in said) == (1, True), said
+
+
+def test_a_log_that_was_cut_is_found_by_its_checkpoint(verify, proof, tmp_path):
+    """Without the last approval in either file nothing else tells that it was there."""
+    records, log = proof
+    file, lines = _records(tmp_path, records[:1]), log.read_bytes().splitlines(keepends=True)
+    [at] = [at for at, line in enumerate(lines) if records[1]["action_id"].encode() in line and b"sha256" in line][-1:]
+    cut = _file(tmp_path, lines[:at], "cut.jsonl")
+    status, said = verify("passkeys", file, "--log", cut)
+    assert (status, "cut.jsonl: unproven: events 1 to " in said, "complete" in said) == (0, True, False), said
+    checkpoint = verify("checkpoint", log)[1]
+    status, said = verify("passkeys", file, "--log", cut, "--checkpoint", checkpoint)
+    assert (status, said.partition(":")[0]) == (1, "The end is cut"), said
+    several = verify("passkeys", file, "--log", log, "--log", log, "--checkpoint", checkpoint)
+    assert several == (1, "If one --log has a --checkpoint, each needs one, in the same order.")
 
 
 # Backups and stores --------------------------------------------------------------------------------------------------

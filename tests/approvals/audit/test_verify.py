@@ -8,7 +8,13 @@ import pytest
 
 from handrail_verify.log import GENESIS, chain_hash
 
-WITHOUT_CHECKPOINT = "; whether later ones were cut off, only a checkpoint tells (--checkpoint)"
+WITHOUT_CHECKPOINT = (
+    "; whether the log was rewritten, or its end cut off, only a checkpoint of its end tells (--checkpoint)"
+)
+
+
+def unproven(last: int) -> tuple[int, str]:
+    return 0, f"unproven: events 1 to {last} of team payments, whose hashes fit{WITHOUT_CHECKPOINT}"
 
 
 def chain(count, team="payments", prev=GENESIS, start=1):
@@ -50,17 +56,20 @@ def audit(tmp_path):
 
 
 def test_a_whole_log_verifies(audit):
-    assert audit(chain(5)) == (0, f"unchanged: events 1 to 5 of team payments{WITHOUT_CHECKPOINT}")
+    assert audit(chain(5)) == unproven(5)
 
 
 def test_the_order_of_keys_and_blanks_do_not_matter(audit):
     lines = b"".join(json.dumps(dict(reversed(e.items())), indent=None).encode() + b"\n" for e in chain(3))
-    assert audit(lines) == (0, f"unchanged: events 1 to 3 of team payments{WITHOUT_CHECKPOINT}")
+    assert audit(lines) == unproven(3)
 
 
 def test_an_export_that_starts_later_says_so(audit):
-    answer = "unchanged: events 3 to 5 of team payments; events 1 to 2 are not in this file"
-    assert audit(chain(5)[2:]) == (0, answer)
+    events, missing = chain(5), "; events 1 to 2 are not in this file"
+    answer = f"unproven: events 3 to 5 of team payments, whose hashes fit{missing}{WITHOUT_CHECKPOINT}"
+    assert audit(events[2:]) == (0, answer)
+    answer = f"unchanged: events 3 to 5 of team payments{missing}"
+    assert audit(events[2:], "--checkpoint", f"5:{events[4]['hash']}") == (0, answer)
 
 
 @pytest.mark.parametrize("field", ["verb", "at", "actor", "subject", "workspace", "data", "prev", "team", "hash"])
@@ -119,7 +128,7 @@ def test_a_log_whose_first_event_has_a_past_is_refused(audit):
 def test_a_cut_tail_is_found_by_a_checkpoint(audit, tmp_path):
     events = chain(5)
     last = f"5:{events[4]['hash']}"
-    assert audit(events[:3]) == (0, f"unchanged: events 1 to 3 of team payments{WITHOUT_CHECKPOINT}")
+    assert audit(events[:3]) == unproven(3)
     whole = "complete and unchanged: events 1 to 5 of team payments"
     assert audit(events, "--checkpoint", last) == (0, whole)
     cut = (1, "The end is cut: the log stops at event 3, the checkpoint is event 5.")
@@ -132,6 +141,27 @@ def test_a_cut_tail_is_found_by_a_checkpoint(audit, tmp_path):
     assert audit(chain(9), "--checkpoint", last)[0] == 0
 
 
+def test_what_came_after_a_checkpoint_is_unproven(audit):
+    events = chain(5)
+    noted = f"2:{events[1]['hash']}"
+    said = "unchanged: events 1 to 2 of team payments; unproven: {} after the checkpoint"
+    assert audit(events[:3], "--checkpoint", noted) == (0, said.format("event 3"))  # events 4 and 5 were cut off
+    assert audit(events, "--checkpoint", noted) == (0, said.format("events 3 to 5"))
+    first = chain(1)
+    assert (
+        audit(first, "--checkpoint", f"1:{first[0]['hash']}")[1] == "complete and unchanged: event 1 of team payments"
+    )
+
+
+def test_a_rewritten_log_without_a_checkpoint_is_unproven(audit):
+    """Whoever writes all hashes anew leaves nothing in the file that tells."""
+    events = chain(2) + chain(4, prev=chain(2)[-1]["hash"], start=3)
+    for event, before in zip(events[2:], events[1:], strict=False):
+        event["actor"], event["prev"] = {"type": "person", "id": "8", "label": "Boss"}, before["hash"]
+        event["hash"] = chain_hash(event)
+    assert audit(events) == unproven(6)
+
+
 def test_a_rewritten_log_is_found_by_a_checkpoint(audit):
     answer = (1, "Event 5 is not the one of the checkpoint: the log was rewritten up to there.")
     assert audit(chain(6), "--checkpoint", "5:" + "a" * 64) == answer
@@ -139,7 +169,8 @@ def test_a_rewritten_log_is_found_by_a_checkpoint(audit):
 
 def test_a_later_export_continues_from_its_checkpoint(audit):
     events = chain(6)
-    assert audit(events[3:], "--checkpoint", f"3:{events[2]['hash']}")[0] == 0
+    status, said = audit(events[3:], "--checkpoint", f"3:{events[2]['hash']}")
+    assert (status, said.partition(";")[0]) == (0, "unproven: events 4 to 6 of team payments, whose hashes fit")
     answer = (1, "The checkpoint is event 2, but the file starts at event 4.")
     assert audit(events[3:], "--checkpoint", f"2:{events[1]['hash']}") == answer
 
