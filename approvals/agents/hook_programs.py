@@ -4,6 +4,8 @@ Both need nothing but Python. The second is a folder, or one archive to download
 """
 
 import io
+import shlex
+import sys
 import zipfile
 from pathlib import Path
 
@@ -14,6 +16,15 @@ HOOKS = Path(__file__).parent.parent / "hooks"
 PROGRAM = HOOKS / "command_hook.py"
 ACP = HOOKS / "acp_program"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive's bytes depend on nothing but its files
+
+
+def hook_command(connection: Path, role: str, *more: str, python: str = sys.executable, program: Path = PROGRAM) -> str:
+    """Return the hook's shell command. As a gate it also exits with 2, a denial, when Python does not start.
+
+    `more` names the agent, and maybe the event, for every agent but the first.
+    """
+    line = shlex.join([python, "-IS", str(program), str(connection), role, *filter(None, more)])
+    return f"{line} || exit 2" if role == "gate" else line
 
 
 def in_run(workspace, program: str, role: str, *more: str) -> list[str]:

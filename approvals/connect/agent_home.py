@@ -11,13 +11,11 @@ from pathlib import Path
 from django.conf import settings
 
 from approvals.agents import part
-from approvals.agents.claude_code.settings import hook_command
 from approvals.agents.dialect import Dialect
-from approvals.connect import claude_folder, git_exclude, home_settings, versions
-from approvals.connect.claude_folder import OPERATOR, Connected
+from approvals.agents.hook_programs import hook_command
+from approvals.connect import connections, first_call, git_exclude, home_settings, versions
+from approvals.connect.connections import OPERATOR, Connected
 from approvals.evaluation import policies
-from dashboard.files.atomic_write import replace_file
-from dashboard.keys.key_files import make_private
 from dashboard.models import Agent, Token
 from dashboard.people.provisioning import revoke, token_for
 from dashboard.people.tokens import sha256
@@ -40,15 +38,15 @@ def connect(dialect: Dialect, path: str, *, team, key: str = "") -> Connected:
     workspace = folders.register(team, real, agent=agent, by=OPERATOR, key=key)
     try:
         policies.retire(workspace.environment, actor=OPERATOR)
-        claude_folder.wait_until_ready(workspace)
+        connections.wait_until_ready(workspace)
         told = {"agent": dialect.name, "path": str(real)} | git_exclude.hide_manifest(real)
-        _write(claude_folder.connection_of(workspace), told)
+        connections.write(connections.connection_of(workspace), told)
         if not connection.exists():
             _write_connection(dialect, connection, team, agent)
         put_hook_in(dialect, connection)
         notes.append(_trusted(dialect, connection, real))
-        notes.append(claude_folder.try_out(lambda role: _test_line(dialect, connection, role), team, real, dialect))
-        _write(claude_folder.connection_of(workspace), told | {"connected": True})
+        notes.append(first_call.try_out(lambda role: _test_line(dialect, connection, role), team, real, dialect))
+        connections.write(connections.connection_of(workspace), told | {"connected": True})
     except BaseException:
         disconnect(dialect, workspace)
         raise
@@ -66,11 +64,11 @@ def _reach(dialect: Dialect) -> str:
 def disconnect(dialect: Dialect, workspace):
     """Move the workspace to the trash; with the last folder of the agent the hook and its token go too."""
     folder_manifest.take_away(workspace)  # before git sees it
-    of_folder = claude_folder.connection_of(workspace)
+    of_folder = connections.connection_of(workspace)
     if of_folder.exists():
         git_exclude.show_manifest(json.loads(of_folder.read_text()))
         of_folder.unlink()
-    claude_folder.trash(workspace)
+    connections.trash(workspace)
     connection = connection_of(dialect)
     if not connection.exists() or _other_folders(dialect, workspace):
         return
@@ -85,7 +83,7 @@ def disconnect(dialect: Dialect, workspace):
 
 def _other_folders(dialect: Dialect, workspace) -> bool:
     kept = Workspace.objects.kept().connected_folders().filter(created_by_agent__name=dialect.name)
-    return any(claude_folder.connection_of(other).exists() for other in kept.exclude(pk=workspace.pk))
+    return any(connections.connection_of(other).exists() for other in kept.exclude(pk=workspace.pk))
 
 
 def connection_of(dialect: Dialect) -> Path:
@@ -125,10 +123,10 @@ def _trusted(dialect: Dialect, connection: Path, folder: Path) -> str:
 
 def _write_connection(dialect: Dialect, connection: Path, team, agent):
     home = Path.home()
-    _write(
+    connections.write(
         connection,
         {
-            "address": claude_folder.local_address(),
+            "address": connections.local_address(),
             "token": token_for(team, by="connect", agent=agent),
             "patience_s": dialect.hook_patience_s,
             "team": team.slug,
@@ -136,8 +134,3 @@ def _write_connection(dialect: Dialect, connection: Path, team, agent):
             "before": home_settings.read(dialect, home),
         },
     )
-
-
-def _write(path: Path, told: dict):
-    make_private(path.parent)
-    replace_file(path, json.dumps(told, indent=1).encode())

@@ -5,48 +5,31 @@ so that `disconnect` can restore it.
 """
 
 import json
-import subprocess
-import time
-import uuid
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
 
-from approvals.actions.transitions import withdraw
-from approvals.agents import dialects
 from approvals.agents.claude_code import folder_line
 from approvals.agents.claude_code import own_settings as claude_own_settings
 from approvals.agents.claude_code import settings as claude_settings
+from approvals.agents.claude_code.dialect import DIALECT
 from approvals.agents.claude_code.settings import HOOK_TIMEOUT, LOCAL
-from approvals.connect import claude_home, claude_rules, git_exclude, versions
+from approvals.connect import claude_home, claude_rules, connections, first_call, git_exclude, versions
+from approvals.connect.connections import OPERATOR, Connected
 from approvals.connect.folder_git import git
 from approvals.evaluation import policies
-from approvals.models import Action, ActionEndCode, Status
 from dashboard.files.atomic_write import replace_file
-from dashboard.keys.key_files import make_private
-from dashboard.models import Actor, Agent, Team, Token
-from dashboard.net.addresses import in_url, to_call
-from dashboard.people.provisioning import revoke, token_for
-from dashboard.problems import Problem, conflict, invalid, unavailable
-from workspaces import lifecycle, operations
+from dashboard.models import Agent
+from dashboard.people.provisioning import token_for
+from dashboard.problems import Problem, conflict, invalid
+from workspaces import operations
 from workspaces.manifests import folder_manifest
-from workspaces.models import State, Workspace
 from workspaces.services import folders
 
-OPERATOR = Actor.system("operator")
 # Seconds. The gate gives up before Claude Code's own timeout, so that the agent gets a message.
 GATE_TIMEOUT = HOOK_TIMEOUT - 120
-TEST_TIMEOUT = 90
 HOLD_TIMEOUT = 60
-
-
-@dataclass
-class Connected:
-    """The result of `connect`; `notes` are for the operator."""
-
-    workspace: Workspace
-    notes: list[str] = field(default_factory=list)
 
 
 def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> Connected:
@@ -54,7 +37,7 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
 
     `choose(rules)` returns which of the repository's own rules are imported.
     """
-    notes = [versions.check(dialects.find("claude-code"))]
+    notes = [versions.check(DIALECT)]
     real = folders.check(path)
     if folders.find(real):
         raise conflict(f"{real} is connected already; `disconnect {real}` undoes it.")
@@ -63,19 +46,20 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
         raise invalid(f"{around} Remove it there, then connect.")
     rules = claude_rules.found_in(real)
     chosen = choose(rules.committed) if rules.committed else []
-    agent = Agent.objects.get_or_create(team=team, name="claude-code")[0]
+    agent = Agent.objects.get_or_create(team=team, name=DIALECT.name)[0]
     workspace = folders.register(team, real, agent=agent, by=OPERATOR, key=key)
     try:
         # An earlier folder of this name may have left imported rules, which must not apply to this one.
         policies.retire(workspace.environment, actor=OPERATOR)
-        wait_until_ready(workspace)
+        connections.wait_until_ready(workspace)
         connection = _write_connection(workspace, agent, real, before)
         put_hook_in(real, connection)
         notes.append(_in_home(connection, real))
         _note(connection, **git_exclude.hide_manifest(real))
         notes.append(_hide_from_git(real, connection))
         notes += claude_rules.take_over(workspace, rules, chosen, by=OPERATOR)
-        notes.append(try_out(lambda role: folder_line.line(connection, role, real), workspace.team, real))
+        line = partial(folder_line.line, connection, folder=real)
+        notes.append(first_call.try_out(line, workspace.team, real, DIALECT))
         _note(connection, connected=True)
         notes += [_hold(workspace, real), _remotes_seen(workspace)]
     except BaseException:
@@ -115,41 +99,20 @@ def disconnect(workspace, real: Path):
     _undo(workspace, real)
 
 
-def wait_until_ready(workspace):
-    operation = workspace.operations.get(kind="create")
-    operation = operations.wait(operation, 120)
-    if not operations.is_over(operation):
-        raise unavailable("The runner isn't responding. Start Handrail with `make up`, then connect again.")
-    workspace.refresh_from_db()
-    if workspace.state != State.READY:
-        raise unavailable(f"The folder could not be connected: {workspace.reason}")
-
-
 # The connection and the hook -----------------------------------------------------------------------------------------
 
 
-def connection_of(workspace) -> Path:
-    """Return the path of the connection file of a connected folder; it holds the token, so its mode is 0600."""
-    return settings.HANDRAIL_HOME / "connections" / f"{workspace.pk}.json"
-
-
-def local_address() -> str:
-    """Return Handrail's URL for hooks on this machine."""
-    return f"http://{in_url(to_call(settings.HANDRAIL_HOST))}:{settings.HANDRAIL_PORT}"
-
-
 def _write_connection(workspace, agent, real, before) -> Path:
-    path = connection_of(workspace)
-    make_private(path.parent)
+    path = connections.connection_of(workspace)
     told = {
-        "address": local_address(),
+        "address": connections.local_address(),
         "token": token_for(workspace.team, by="connect", agent=agent, workspace=workspace),
         "patience_s": GATE_TIMEOUT,
         "path": str(real),
         "before": before,
         "made_folder": not (real / LOCAL.parent).exists(),
     }
-    replace_file(path, json.dumps(told, indent=1).encode())
+    connections.write(path, told)
     return path
 
 
@@ -231,60 +194,12 @@ def _exclude_file(real) -> Path | None:
     return real / done.stdout.strip()
 
 
-# Test call and undo --------------------------------------------------------------------------------------------------
-
-
-def try_out(line, team, cwd: Path, dialect=dialects.DEFAULT) -> str:
-    """Make one harmless call with the commands that the agent will run, and report its outcome; return a note.
-
-    `line(role)` is the shell command for "gate" or "report". No action stays open.
-    """
-    session = f"connect-{uuid.uuid4().hex[:12]}"
-    action = Action.objects.filter(team=team, session=session)
-    before, after = (dialect.test_call(session, str(cwd), ended=ended) for ended in (False, True))
-    _run_hook(line("gate"), before, while_waiting=lambda: _withdraw_waiting(action))
-    if action.filter(status=Status.RUNNING).exists():
-        _run_hook(line("report"), after)
-        return "A test call went through the hook and came back: allow."
-    if action.filter(status=Status.CANCELLED).exists():
-        return "A test call went through the hook: your policy asks a person first, so it was cancelled."
-    return "A test call went through the hook and came back: deny, as your policy says."
-
-
-def _withdraw_waiting(action):
-    for waiting in action.filter(status=Status.PENDING):
-        withdraw(waiting, OPERATOR, "This was the test call of `connect`.", code=ActionEndCode.WITHDRAWN)
-
-
-def _run_hook(line: str, event: dict, while_waiting=lambda: None) -> str:
-    """Return what the hook prints for the event. Problem 503 with its message when it fails or times out."""
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", line],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline, given = time.monotonic() + TEST_TIMEOUT, json.dumps(event)
-    with process:
-        while True:
-            try:
-                out, err = process.communicate(given, timeout=0.5)
-                break
-            except subprocess.TimeoutExpired:
-                given = None  # already sent
-                if time.monotonic() > deadline:
-                    process.kill()
-                    raise unavailable(f"The test call had no answer for {TEST_TIMEOUT} seconds.") from None
-                while_waiting()
-    if process.returncode:
-        raise unavailable(f"The test call was refused: {err.strip()}")
-    return out
+# Undo ----------------------------------------------------------------------------------------------------------------
 
 
 def _undo(workspace, real):
     folder_manifest.take_away(workspace)  # before git sees it
-    connection = connection_of(workspace)
+    connection = connections.connection_of(workspace)
     if connection.exists():
         told = json.loads(connection.read_text())
         take_hook_out(real / LOCAL, connection, told)
@@ -293,13 +208,4 @@ def _undo(workspace, real):
             git_exclude.drop_line(Path(exclude), f"/{LOCAL}")
         git_exclude.show_manifest(told)
         connection.unlink()
-    trash(workspace)
-
-
-def trash(workspace):
-    """Revoke the tokens of a connected folder's agent and move the workspace to the trash."""
-    with Team.objects.turn(workspace.team_id):
-        revoke(Token.objects.filter(workspace=workspace, agent__isnull=False), by=OPERATOR)
-        workspace.refresh_from_db()
-        if not workspace.trashed_at:
-            lifecycle.trash(workspace, by=OPERATOR)
+    connections.trash(workspace)

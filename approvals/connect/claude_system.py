@@ -11,13 +11,14 @@ import stat
 import sys
 from pathlib import Path
 
-from approvals.agents import dialects
 from approvals.agents.claude_code import settings as claude_settings
+from approvals.agents.claude_code.dialect import DIALECT
 from approvals.agents.claude_code.settings import MANAGED
 from approvals.agents.claude_code.settings import SYSTEM_CONNECTION as CONNECTION
 from approvals.agents.claude_code.settings import SYSTEM_FOLDER as FOLDER
-from approvals.connect import claude_folder, hook_watch, versions
-from approvals.connect.claude_folder import GATE_TIMEOUT, OPERATOR
+from approvals.connect import claude_folder, connections, first_call, hook_watch, versions
+from approvals.connect.claude_folder import GATE_TIMEOUT
+from approvals.connect.connections import OPERATOR
 from dashboard.files.atomic_write import replace_file
 from dashboard.models import Agent, Token
 from dashboard.people.provisioning import revoke, token_for
@@ -38,12 +39,12 @@ def connect(*, team) -> list[str]:
         )
     if CONNECTION.exists():
         raise conflict("This machine is connected already; `disconnect --system` undoes it.")
-    note = versions.check(dialects.find("claude-code"))
+    note = versions.check(DIALECT)
     before = claude_settings.read(MANAGED)
     python = _root_python()
     agent = Agent.objects.get_or_create(team=team, name="claude-code")[0]
     told = {
-        "address": claude_folder.local_address(),
+        "address": connections.local_address(),
         "token": token_for(team, by="connect --system", agent=agent),
         "patience_s": GATE_TIMEOUT,
         "before": before,
@@ -61,7 +62,7 @@ def connect(*, team) -> list[str]:
         replace_file(PROGRAM, claude_settings.PROGRAM.read_bytes(), mode=0o644)
         # Readable by every user, as each one's Claude Code needs it. The token can submit calls but not decide them.
         replace_file(CONNECTION, json.dumps(told, indent=1).encode(), mode=0o644)
-        result = claude_folder.try_out(line, team, FOLDER)
+        result = first_call.try_out(line, team, FOLDER, DIALECT)
         text = claude_settings.with_hooks(before, claude_settings.entries_of(line), ours=str(CONNECTION))
         claude_settings.write(MANAGED, _with_variables(text), FOLDER.stat())
     except BaseException:

@@ -15,9 +15,10 @@ from approvals.connect import (
     claude_folder,
     claude_home,
     claude_rules,
+    connections,
     ungated_sessions,
 )
-from approvals.connect.claude_folder import Connected
+from approvals.connect.connections import Connected
 from dashboard.problems import conflict, invalid
 from workspaces.models import Workspace
 from workspaces.services import folders
@@ -75,7 +76,7 @@ def put_in(workspace):
     if dialect.settings_file:
         agent_home.put_hook_in(dialect, agent_home.connection_of(dialect))
     else:
-        folder, connection = Path(workspace.own_folder), claude_folder.connection_of(workspace)
+        folder, connection = Path(workspace.own_folder), connections.connection_of(workspace)
         claude_folder.put_hook_in(folder, connection)
         if claude_settings.is_system_gated():
             claude_home.take_out(connection)
@@ -97,7 +98,7 @@ def problem(workspace) -> str | None:
         return agent_home.problem(dialect, agent_home.connection_of(dialect))
     if claude_settings.is_system_gated():
         return ""
-    connection = claude_folder.connection_of(workspace)
+    connection = connections.connection_of(workspace)
     in_folder = claude_settings.problem(folder, claude_settings.entries(connection, folder))
     return in_folder or claude_home.problem(connection, folder) or ungated_sessions.words_on(workspace, dialect)
 
@@ -120,13 +121,13 @@ def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:
         )
     if dialect.settings_file:
         return found[0], agent_home.connection_of(dialect)
-    return found[0], claude_folder.connection_of(found[0])
+    return found[0], connections.connection_of(found[0])
 
 
 def _told(workspace) -> dict | None:
     """Return what `connect` wrote for the folder, None if it cannot be read."""
     try:
-        return json.loads(claude_folder.connection_of(workspace).read_text())
+        return json.loads(connections.connection_of(workspace).read_text())
     except (OSError, ValueError):
         return None
 

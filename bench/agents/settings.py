@@ -5,8 +5,9 @@ from pathlib import Path
 
 from approvals.agents import part
 from approvals.agents.claude_code import settings as claude_settings
-from approvals.agents.claude_code.settings import LOCAL, hook_command
+from approvals.agents.claude_code.settings import LOCAL
 from approvals.agents.dialect import Dialect
+from approvals.agents.hook_programs import hook_command
 from approvals.agents.programs import SCRIPTED
 from approvals.connect import home_settings
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from approvals.connect import claude_folder
+from approvals.connect import connections
 from dashboard.files.atomic_write import create_file, move_into_place, replace_file
 from dashboard.files.locks import is_locked, take_lock
 from dashboard.net.addresses import in_url, is_loopback, is_wildcard, to_call
@@ -88,7 +88,7 @@ def test_those_who_share_a_lock_keep_out_who_wants_it_alone(tmp_path):
 )
 def test_hook_proxy_and_supervisor_call_the_same_address(settings, listens, called, url):
     settings.HANDRAIL_HOST, settings.HANDRAIL_PORT = listens, 8000
-    assert (web_address(), claude_folder.local_address()) == ((called, 8000), url)
+    assert (web_address(), connections.local_address()) == ((called, 8000), url)
     assert f"http://{in_url(to_call(listens))}:8000" == url
 
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import shlex
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,7 @@ from django.urls import reverse
 from approvals.agents import hook_programs, json_hooks
 from approvals.agents.claude_code import folder_line
 from approvals.agents.claude_code.own_settings import LOCAL, MANAGED, SYSTEM_FOLDER, code_around_hooks
-from approvals.agents.hook_programs import PROGRAM
+from approvals.agents.hook_programs import PROGRAM, hook_command
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import Problem, invalid
 from workspaces.drivers import own_programs
@@ -45,15 +43,6 @@ def is_system_gated() -> bool:
         return SYSTEM_CONNECTION.exists() and any(str(SYSTEM_CONNECTION) in command for command in commands)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-
-
-def hook_command(connection: Path, role: str, *more: str, python: str = sys.executable, program: Path = PROGRAM) -> str:
-    """Return the hook's shell command. As a gate it also exits with 2, a denial, when Python does not start.
-
-    `more` names the agent, and maybe the event, for every agent but Claude Code.
-    """
-    line = shlex.join([python, "-IS", str(program), str(connection), role, *filter(None, more)])
-    return f"{line} || exit 2" if role == "gate" else line
 
 
 def status_message() -> str:

@@ -15,7 +15,7 @@ from approvals.agents.program import Start
 from approvals.agents.programs import LAUNCHERS
 from approvals.agents.transcripts import CONVERSATIONS
 from approvals.connect import agent_home, folder_hooks
-from approvals.connect.claude_folder import connection_of
+from approvals.connect.connections import connection_of
 from approvals.connect.proof.scratch import Connected, Scratch
 from approvals.models import Action, AgentRun, AgentSession
 from approvals.past.transcripts import LABELS, Reader

@@ -12,8 +12,8 @@ import tomllib
 import pytest
 
 from approvals.agents import dialects
-from approvals.agents.claude_code.settings import hook_command
 from approvals.agents.codex import trust as codex_trust
+from approvals.agents.hook_programs import hook_command
 from approvals.connect import home_settings
 from dashboard.problems import Problem
 

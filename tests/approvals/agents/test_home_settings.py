@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from approvals.agents import dialects
-from approvals.agents.claude_code.settings import hook_command
+from approvals.agents.hook_programs import hook_command
 from approvals.connect import home_settings
 from dashboard.problems import Problem
 

@@ -46,7 +46,6 @@ TOOLS = "tools and texts of an agent, which are read the same whoever sends them
 # Where an agent is named in code. The list gets shorter: a new agent is named in no other place.
 NAMED_IN = {
     "approvals/agent_runs/definitions/agent_spec.py": DATA,
-    "approvals/connect/agent_home.py": FOLDER_HOOK,
     "approvals/connect/claude_folder.py": FOLDER_HOOK,
     "approvals/connect/claude_home.py": FOLDER_HOOK,
     "approvals/connect/claude_rules.py": FOLDER_HOOK,

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from approvals.agents import dialects
 from approvals.connect import agent_home
-from approvals.connect.claude_folder import connection_of
+from approvals.connect.connections import connection_of
 from approvals.models import Action
 from workspaces.models import Environment, Runner, State, Workspace
 
