@@ -7,7 +7,7 @@ from approvals.evaluation import policies
 from approvals.models import Policy
 from approvals.past.transcripts import home_for
 from workspaces.drivers.base import DriverError
-from workspaces.drivers.folder import user_env
+from workspaces.drivers.folder.driver import user_env
 from workspaces.models import Environment, Workspace
 from workspaces.secrets.masking import without_credentials
 

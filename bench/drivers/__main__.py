@@ -23,7 +23,7 @@ from bench.figures import spread
 from tests.workspaces.drivers.runs import IMAGES, OPTIONS, driver_of, image_of
 from workspaces.drivers.base import DriverError, RunSpec
 from workspaces.drivers.init_client import InitClient
-from workspaces.drivers.sandbox import find_bwrap
+from workspaces.drivers.sandbox.driver import find_bwrap
 from workspaces.envelope.envelope import BY_TIER, LOW, MEDIUM, Envelope
 from workspaces.envelope.ring import is_held
 from workspaces.shim import client, pool

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.approvals.claude_code.model import Model, call, say
-from workspaces.drivers.sandbox import find_bwrap, system_binds
+from workspaces.drivers.sandbox.driver import find_bwrap, system_binds
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSTALL = CHECKOUT / "tests" / "approvals" / "claude_code" / "install.sh"

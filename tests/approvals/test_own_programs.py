@@ -20,7 +20,7 @@ from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
 from workspaces import extensions
 from workspaces.drivers import own_programs
-from workspaces.drivers.base import BUILT_IN
+from workspaces.drivers.capabilities import TABLE
 from workspaces.models import Environment
 from workspaces.provisioning.git import running
 from workspaces.runner import programs
@@ -29,7 +29,7 @@ from workspaces.runner.run_spec import system_files_of
 from workspaces.services import git_remotes, host_programs
 
 pytestmark = pytest.mark.django_db
-OF_RUNS = sorted(set(BUILT_IN) - {"folder"})
+OF_RUNS = sorted(set(TABLE) - {"folder"})
 SAFE = ("/usr/", "/etc/", "/opt/agents/", "/.handrail/", "/bin/")  # what no program of a Run can write
 PYTHON = re.compile(r"(\S*/)?python[0-9.]*")
 

@@ -36,7 +36,8 @@ from workspaces.changes.diff import readable, tables
 from workspaces.code_hosts import answers as code_host_answers
 from workspaces.code_hosts import base as code_host_addresses
 from workspaces.code_hosts.base import Refused
-from workspaces.drivers import box, sandbox
+from workspaces.drivers import box
+from workspaces.drivers.sandbox import driver as sandbox
 from workspaces.egress import http_head, names
 from workspaces.envelope import output_refusals
 from workspaces.git_files import patterns as ignore_patterns

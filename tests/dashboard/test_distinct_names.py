@@ -22,7 +22,7 @@ from handrail_client.actions import bounded as bounded_by_the_client
 from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
 from workspaces import code_hosts
-from workspaces.drivers import sandbox
+from workspaces.drivers.sandbox import driver as sandbox
 from workspaces.egress.names import BadName, host_name
 from workspaces.host import paths
 from workspaces.lifecycle import creation
@@ -170,7 +170,7 @@ SHORTENED = {
     "workspaces/drivers/docker/engine.py": "128 bits",
     "workspaces/drivers/microvm/driver.py": "the host name inside, and 128 bits",
     "workspaces/drivers/microvm/templates.py": "of an installation on this host, from its own path",
-    "workspaces/drivers/sandbox.py": "the host name inside",
+    "workspaces/drivers/sandbox/driver.py": "the host name inside",
     "workspaces/lifecycle/creation.py": "an environment is used only if its content is what was asked for",
     "workspaces/pages/diff_sections.py": "128 bits",
     "workspaces/provisioning/git_identity.py": "the address of commits' author, which nobody is known by",

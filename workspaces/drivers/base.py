@@ -15,16 +15,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
-from workspaces.drivers.capabilities import Capabilities
+from workspaces.drivers.capabilities import TABLE, Capabilities
 from workspaces.drivers.default_limits import PIDS
 from workspaces.drivers.processes import tcp_tables_of
-
-BUILT_IN = {
-    "sandbox": "workspaces.drivers.sandbox.SandboxDriver",
-    "folder": "workspaces.drivers.folder.FolderDriver",
-    "docker": "workspaces.drivers.docker.driver.DockerDriver",
-    "microvm": "workspaces.drivers.microvm.driver.MicroVMDriver",
-}
 
 
 class DriverError(Exception):
@@ -419,7 +412,8 @@ def get_driver(name: str, home: Path, runtime: Path, options: Mapping[str, str] 
 
 
 def get_driver_class(name: str) -> type[Driver]:
-    module, _, attribute = BUILT_IN.get(name, name).rpartition(".")
+    of_ours = f"workspaces.drivers.{name}.driver.DRIVER"
+    module, _, attribute = (of_ours if name in TABLE else name).rpartition(".")
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:

@@ -1,7 +1,7 @@
 """What each driver can do, as a table by its name: answered without an instance, without Django and without its code.
 
 Whoever wants to know whether something is possible in a workspace asks for a capability, never for a driver's name. A
-new driver is a module and an entry here.
+new driver is a folder, whose `driver.py` has DRIVER, and an entry here.
 """
 
 from dataclasses import dataclass

@@ -8,8 +8,8 @@ agent cannot write. What an agent's shell starts gets an environment of its own 
 import shlex
 from collections.abc import Sequence
 
-from . import sandbox
 from .docker import bundle
+from .sandbox import driver as sandbox
 
 ENVIRONMENT = ("/usr/bin/env", "-i", "LC_ALL=C.UTF-8")
 DID_NOT_RUN = "Handrail's hook did not run, so nothing is allowed."

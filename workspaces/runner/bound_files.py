@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 
 from workspaces.drivers.base import DriverError
-from workspaces.drivers.folder import user_env
+from workspaces.drivers.folder.driver import user_env
 from workspaces.store import StoreError, safe_open
 from workspaces.store.files import Opened
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from workspaces.drivers.base import BUILT_IN
+from workspaces.drivers.capabilities import TABLE
 from workspaces.models import Runner
 
 PROBE_INTERVAL_S = 60.0
@@ -23,7 +23,7 @@ class DriverProbes:
         """Probe every driver and save the findings in the runner's row."""
         found = {}
         self._marks = await asyncio.to_thread(self._marks_of_host)
-        for name in BUILT_IN:
+        for name in TABLE:
             driver = self._daemon.driver(name)
             probe = await driver.probe()
             found[name] = {
@@ -53,4 +53,4 @@ class DriverProbes:
             self._daemon.in_loop(self.due.set)
 
     def _marks_of_host(self) -> list[str]:
-        return [self._daemon.driver(name).mark_of_host() for name in BUILT_IN]
+        return [self._daemon.driver(name).mark_of_host() for name in TABLE]

@@ -10,7 +10,7 @@ from django.utils.crypto import salted_hmac
 from dashboard.problems import conflict
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import CODE_HOST, with_repository
-from workspaces.drivers.folder import home_of
+from workspaces.drivers.folder.driver import home_of
 from workspaces.drivers.init_client import InitClient, refusals
 from workspaces.envelope.envelope import NETWORK_WORDS
 from workspaces.runner import quarantine, redacted_files, snapshots

@@ -19,7 +19,7 @@ from dashboard.database import clock
 from dashboard.net.addresses import to_call
 from workspaces.drivers.base import DriverError, RunRecord
 from workspaces.drivers.handrail_run import HOW_TO_ASK
-from workspaces.drivers.sandbox import hostname_of
+from workspaces.drivers.sandbox.driver import hostname_of
 from workspaces.egress.addresses import resolve_by_system, with_hosts_file
 from workspaces.egress.attempts import Attempt, Block
 from workspaces.egress.listeners import NoListeners, Opener

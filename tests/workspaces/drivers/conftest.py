@@ -10,7 +10,8 @@ from collections import defaultdict
 import pytest
 
 from tests.workspaces.drivers.runs import begin, ground, limited  # noqa: F401 - fixtures
-from workspaces.drivers.base import BUILT_IN, get_driver_class
+from workspaces.drivers.base import get_driver_class
+from workspaces.drivers.capabilities import TABLE
 
 CONTRACT = "workspaces/drivers/test_contract.py"
 # What is about the suite, or about another user, and not about one driver.
@@ -27,7 +28,7 @@ def drivers_for(marks) -> list[str]:
     wanted = {(mark.args[0], mark.name == "needs") for mark in marks if mark.name in ("needs", "lacks")}
     return [
         name
-        for name in BUILT_IN
+        for name in TABLE
         if all(bool(getattr(get_driver_class(name).capabilities, what)) is has for what, has in wanted)
     ]
 
@@ -58,7 +59,7 @@ def pytest_runtest_logreport(report):
     path, _, name = report.nodeid.partition("::")
     if path.endswith(CONTRACT) and report.when == "call" and report.passed and "[" in name:
         test, _, params = name.rstrip("]").partition("[")
-        driver = next((driver for driver in BUILT_IN if driver in params.split("-")), None)
+        driver = next((driver for driver in TABLE if driver in params.split("-")), None)
         ran[driver].add(test)
 
 

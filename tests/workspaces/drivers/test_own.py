@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from workspaces.drivers.sandbox import CAPABILITIES, own
+from workspaces.drivers.sandbox.driver import CAPABILITIES, own
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

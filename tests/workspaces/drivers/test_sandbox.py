@@ -17,7 +17,7 @@ from tests.workspaces.drivers.runs import Blocking
 from workspaces.drivers import launch
 from workspaces.drivers.base import Limits, RunSpec, get_driver
 from workspaces.drivers.init_client import InitClient
-from workspaces.drivers.sandbox import find_bwrap
+from workspaces.drivers.sandbox.driver import find_bwrap
 
 MIB = 1 << 20
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from .. import manifest, setup_root
 from ..base import RunSpec
 from ..init.spawn import SPARE_PROCESSES
-from ..sandbox import AGENT_ENV, ETC, hostname_of, system_folders, write_etc, write_system_files
+from ..sandbox.driver import AGENT_ENV, ETC, hostname_of, system_folders, write_etc, write_system_files
 from . import bundle
 from .bundle import AT
 

@@ -40,7 +40,7 @@ from ..base import (
 from ..capabilities import TABLE
 from ..local import START_S, LocalDriver, listen
 from ..processes import boot_id, start_time, this_host
-from ..sandbox import own
+from ..sandbox.driver import own
 from . import bundle, container
 from .engine import INSTALLATION, LOST, RUN, WORKSPACE, Engine, EngineLost, runs
 from .images import Images
@@ -392,3 +392,6 @@ def _peer(caller: socket.socket) -> dict:
 
 def _oom_file(pid: int | None) -> str | None:
     return cgroups.oom_file_of(pid) if pid else None
+
+
+DRIVER = DockerDriver

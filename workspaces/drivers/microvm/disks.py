@@ -14,7 +14,7 @@ from pathlib import Path
 from dashboard.files.atomic_write import move_into_place, replace_file
 
 from ..base import DriverError
-from ..sandbox import own
+from ..sandbox.driver import own
 
 KEEPS = ".handrail-microvm"
 GIB = 1 << 30

@@ -33,7 +33,7 @@ from ..capabilities import TABLE
 from ..init_client import InitClient, InitGone, InitRefused
 from ..local import listen
 from ..program_archive import archive, init_modules, write_program
-from ..sandbox import AGENT_ENV, HOSTS, UID, find_python, hostname_of
+from ..sandbox.driver import AGENT_ENV, HOSTS, UID, find_python, hostname_of
 from . import disks, machine, memory
 from .guest_tree import GuestTree, forget
 from .image import HERE, Image, current_version, find_image
@@ -357,3 +357,6 @@ def _configure_message(spec: RunSpec, fds: dict[str, int]) -> dict:
         "system_files": {path: content.decode() for path, content in spec.system_files.items()},
         "manifest": None if spec.manifest is None else spec.manifest.decode(),
     }
+
+
+DRIVER = MicroVMDriver

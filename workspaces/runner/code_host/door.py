@@ -21,7 +21,7 @@ from dashboard.files.atomic_write import replace_file
 from workspaces.drivers import code_host_program
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import CODE_HOST
-from workspaces.drivers.sandbox import find_python
+from workspaces.drivers.sandbox.driver import find_python
 from workspaces.runner.code_host import copies, reads
 from workspaces.services.host_programs import NoProgram
 

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from dashboard.database.threads import query_in_thread
 from workspaces import secrets
-from workspaces.drivers.folder import home_of, user_env
+from workspaces.drivers.folder.driver import home_of, user_env
 from workspaces.runner.code_host import copies
 from workspaces.services import host_programs
 from workspaces.shim.redact import Redactor

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from workspaces.drivers.base import DriverError
-from workspaces.drivers.sandbox import NOBODY, find_bwrap, find_python, system_binds
+from workspaces.drivers.sandbox.driver import NOBODY, find_bwrap, find_python, system_binds
 from workspaces.host import paths
 from workspaces.models import Lfs, Workspace
 from workspaces.runner.git import inside

@@ -15,7 +15,7 @@ from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import with_repository
-from workspaces.drivers.sandbox import UID
+from workspaces.drivers.sandbox.driver import UID
 from workspaces.envelope.envelope import MEDIUM
 from workspaces.host import paths
 from workspaces.models import ReasonCode, Rehearsal, RehearsalStatus, State

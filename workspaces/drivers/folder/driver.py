@@ -8,12 +8,12 @@ import pwd
 import signal
 from pathlib import Path
 
-from . import box
-from .base import Address, DriverError, Limits, Probe, RunRecord, RunSpec, tcp_tables_of
-from .capabilities import TABLE
-from .local import LocalDriver
-from .program_archive import init_archive, write_program
-from .sandbox import SHELL, child_pid, explanation, find_bwrap, find_python
+from .. import box
+from ..base import Address, DriverError, Limits, Probe, RunRecord, RunSpec, tcp_tables_of
+from ..capabilities import TABLE
+from ..local import LocalDriver
+from ..program_archive import init_archive, write_program
+from ..sandbox.driver import SHELL, child_pid, explanation, find_bwrap, find_python
 
 MARK = "HANDRAIL_RUN"
 INIT = "/run/handrail-init.pyz"  # in a box
@@ -140,3 +140,6 @@ def _user(uid: int) -> pwd.struct_passwd:
         return pwd.getpwuid(uid)
     except KeyError as error:
         raise DriverError(f"User {uid} is not known on this host.") from error
+
+
+DRIVER = FolderDriver

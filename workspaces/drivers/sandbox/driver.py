@@ -20,13 +20,13 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import quote
 
-from . import cgroups, manifest
-from .base import Address, DriverError, Limits, Probe, RunRecord, RunSpec
-from .capabilities import TABLE
-from .init.spawn import SPARE_PROCESSES
-from .local import HERE, LocalDriver
-from .processes import this_host
-from .program_archive import init_archive, write_program
+from .. import cgroups, manifest
+from ..base import Address, DriverError, Limits, Probe, RunRecord, RunSpec
+from ..capabilities import TABLE
+from ..init.spawn import SPARE_PROCESSES
+from ..local import HERE, LocalDriver
+from ..processes import this_host
+from ..program_archive import init_archive, write_program
 
 UID = 1000  # the agent's user id inside the sandbox
 NOBODY = 65534
@@ -430,3 +430,6 @@ def _own_entry(name: str, uid: int, folder: int) -> None:
         os.chmod(name, stat.S_IMODE(found.st_mode), dir_fd=folder)
     if capabilities is not None:
         os.setxattr(path, CAPABILITIES, capabilities, follow_symlinks=False)
+
+
+DRIVER = SandboxDriver

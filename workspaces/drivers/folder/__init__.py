@@ -1,0 +1,1 @@
+"""The driver `folder`: a person's own folder, whose programs run as they do."""

@@ -1,0 +1,1 @@
+"""The driver `sandbox`: bubblewrap, which needs nothing else on the host."""
