@@ -11,7 +11,7 @@ if [ -x "$folder/bin/codex" ] && [ -x "$folder/bin/claude" ]; then
     echo "$folder/bin"
     exit
 fi
-claude=$("$here/../tests/approvals/claude_code/install.sh")
+claude=$("$here/../tests/approvals/agents/claude_code/install.sh")
 
 major=$(node --version 2>/dev/null | sed 's/^v//; s/\..*//')
 if [ "${major:-0}" -ge 20 ] && command -v npm >/dev/null; then

@@ -1,6 +1,6 @@
 #!/bin/sh
 # LangGraph, OpenAI Agents, Claude's Agent SDK, AAIS, those of MCP and ACP, and those of OpenAI and Anthropic into .venv-frameworks,
-# for tests/client/frameworks, tests/client/mcp, tests/approvals/acp and tests/approvals/agent_runs/model_relay. Apart from .venv: 560 MB that nothing else needs, of which 380 are the Claude Code in its SDK. Wheels only: the source packages of some do not build.
+# for tests/client/frameworks, tests/client/mcp, tests/approvals/agents/acp and tests/approvals/agent_runs/model_relay. Apart from .venv: 560 MB that nothing else needs, of which 380 are the Claude Code in its SDK. Wheels only: the source packages of some do not build.
 set -eu
 cd "$(dirname "$0")/.."
 test -x .venv-frameworks/bin/python || "${PYTHON:-python3}" -m venv .venv-frameworks

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.approvals.claude_code.model import Model, call, say
+from tests.approvals.agents.claude_code.model import Model, call, say
 from workspaces.drivers.sandbox.driver import find_bwrap, system_binds
 
 CHECKOUT = Path(__file__).resolve().parents[2]

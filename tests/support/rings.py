@@ -46,7 +46,7 @@ DRIVERS = {"docker": "engine", "microvm": "guest"}  # where a test is done for s
 FOLDERS = {
     "faults": "product",
     "approvals/race": "product",
-    "approvals/claude_code": "product",
+    "approvals/agents/claude_code": "product",
     "workspaces/microvm": "guest",
 }
 FILES = {
@@ -66,7 +66,7 @@ GUESTS_IN_TEST = (
 )
 # Many processes or many rounds of what a shorter test beside them does once.
 LONG = (
-    "approvals/claude_code/test_hostile_calls.py",
+    "approvals/agents/claude_code/test_hostile_calls.py",
     "dashboard/test_demo.py::test_a_person_may_take_long_and_can_stop_it",
     "dashboard/test_empty_database.py::test_tables_rows_and_triggers_are_those_of_the_migrations",
     "dashboard/test_through_nginx.py",
@@ -80,8 +80,8 @@ LONG = (
 # Of each parametrized test in these, `make test` does the first case: one kill point, one width, one kind of disk.
 FIRST_CASE = (
     "browser/",
-    "approvals/claude_code/test_outages.py",
-    "approvals/claude_code/test_questions.py",
+    "approvals/agents/claude_code/test_outages.py",
+    "approvals/agents/claude_code/test_questions.py",
     "approvals/connect/test_connect_folder.py",
     "approvals/actions/test_rehearsal_crashes.py",
     "contract/test_schema.py",

@@ -20,7 +20,7 @@ from approvals.connect.proof.scratch import Connected, Scratch
 from approvals.models import Action, AgentRun, AgentSession
 from approvals.past.transcripts import LABELS, Reader
 from approvals.registered import runner
-from tests.approvals.agents.test_codex_trust import PROGRAM
+from tests.approvals.agents.codex.test_trust import PROGRAM
 from tests.approvals.conftest import LIST, before, full
 from tests.pages.conftest import make_workspace
 from workspaces import extensions

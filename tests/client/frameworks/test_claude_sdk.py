@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from approvals.connect.proof.model import DONE, Model, call
-from tests.approvals.claude_code.conftest import claude  # noqa: F401 (fixture)
+from tests.approvals.agents.claude_code.conftest import claude  # noqa: F401 (fixture)
 from tests.support.waiting import until
 
 PROGRAM = Path(__file__).with_name("claude_sdk_program.py")

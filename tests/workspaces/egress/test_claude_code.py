@@ -10,8 +10,8 @@ import uuid
 
 import pytest
 
-from tests.approvals.claude_code.conftest import claude
-from tests.approvals.claude_code.model import DONE, Model, call
+from tests.approvals.agents.claude_code.conftest import claude
+from tests.approvals.agents.claude_code.model import DONE, Model, call
 from tests.workspaces.egress.grounds import OPEN
 from tests.workspaces.egress.test_allowing import decide
 from tests.workspaces.egress.test_workspace import rows

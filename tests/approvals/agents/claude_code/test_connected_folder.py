@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.approvals.claude_code.conftest import Reviewer
-from tests.approvals.claude_code.model import DONE, call
-from tests.approvals.claude_code.session import Project
+from tests.approvals.agents.claude_code.conftest import Reviewer
+from tests.approvals.agents.claude_code.model import DONE, call
+from tests.approvals.agents.claude_code.session import Project
 
 OWN = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "echo stopped >> stops"}]}]}}
 

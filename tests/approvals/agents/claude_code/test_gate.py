@@ -5,7 +5,7 @@ import re
 
 from approvals.pages.connect import claude_code_settings
 from dashboard import settings
-from tests.approvals.claude_code.model import DONE, call, say
+from tests.approvals.agents.claude_code.model import DONE, call, say
 
 ONE = call("Bash", command="./deploy.sh one", description="Deploy")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from approvals.agents import hook_programs
-from tests.approvals.claude_code.conftest import Reviewer
+from tests.approvals.agents.claude_code.conftest import Reviewer
 from tests.client.mcp.conftest import Client
 from tests.support.waiting import until
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.approvals.claude_code.test_box_network import Folder, eventually, network_of
+from tests.approvals.agents.claude_code.test_box_network import Folder, eventually, network_of
 from tests.support.desk import Desk
 from tests.support.visitor import Visitor
 

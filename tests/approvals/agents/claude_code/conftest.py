@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.approvals.claude_code.model import Model
-from tests.approvals.claude_code.session import Project
-from tests.approvals.claude_code.wire import Wire
+from tests.approvals.agents.claude_code.model import Model
+from tests.approvals.agents.claude_code.session import Project
+from tests.approvals.agents.claude_code.wire import Wire
 from tests.support.product import Product
 
 HOLD = 2  # seconds that the product named `brief` holds a hook

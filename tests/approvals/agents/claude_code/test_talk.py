@@ -1,6 +1,6 @@
 """A person writes to Claude Code, or interrupts it: its model reads the words, and the turn ends."""
 
-from tests.approvals.claude_code.model import DONE, call, say
+from tests.approvals.agents.claude_code.model import DONE, call, say
 from tests.support.waiting import until
 
 

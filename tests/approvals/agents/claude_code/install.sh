@@ -3,7 +3,7 @@
 # One JavaScript package and one native binary, both from npm; no install script runs. Needs npm, or pip to get one.
 # Exits 3 with one line on standard error when it cannot be had here.
 set -eu
-version=$(sed -n "s|^@anthropic-ai/claude-code@||p" "$(dirname "$0")/../../../deploy/agents.txt")
+version=$(sed -n "s|^@anthropic-ai/claude-code@||p" "$(dirname "$0")/../../../../deploy/agents.txt")
 cache=${HANDRAIL_TEST_CACHE:-/var/tmp/handrail-tests-$(id -u)} # readable by the ordinary user that the tests become
 folder=$cache/claude-code-$version
 

@@ -9,9 +9,9 @@ from urllib.error import HTTPError
 
 import pytest
 
-from tests.approvals.claude_code.conftest import Reviewer
-from tests.approvals.claude_code.model import DONE, call
-from tests.approvals.claude_code.session import NOBODY, Project
+from tests.approvals.agents.claude_code.conftest import Reviewer
+from tests.approvals.agents.claude_code.model import DONE, call
+from tests.approvals.agents.claude_code.session import NOBODY, Project
 from tests.support.visitor import Visitor
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.approvals.claude_code.model import DONE, call, say
+from tests.approvals.agents.claude_code.model import DONE, call, say
 from tests.support.waiting import until
 
 COMMAND = "./deploy.sh one"

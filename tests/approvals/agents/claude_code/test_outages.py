@@ -8,8 +8,8 @@ import time
 import pytest
 
 from approvals.hooks import open_hooks
-from tests.approvals.claude_code.conftest import Reviewer
-from tests.approvals.claude_code.model import DONE, call
+from tests.approvals.agents.claude_code.conftest import Reviewer
+from tests.approvals.agents.claude_code.model import DONE, call
 
 ONE = {"command": "./deploy.sh one"}
 MODES = ["default", "bypassPermissions"]

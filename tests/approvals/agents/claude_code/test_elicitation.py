@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.approvals.claude_code.model import DONE, call
+from tests.approvals.agents.claude_code.model import DONE, call
 
 SERVER = Path(__file__).parent / "eliciting_server.py"
 TOOL = "mcp__shop__refund"

@@ -12,9 +12,9 @@ import sys
 import pytest
 
 from approvals.agents.claude_code.settings import NOTHING_AROUND
-from tests.approvals.claude_code.conftest import Reviewer
-from tests.approvals.claude_code.model import DONE, call
-from tests.approvals.claude_code.session import Project
+from tests.approvals.agents.claude_code.conftest import Reviewer
+from tests.approvals.agents.claude_code.model import DONE, call
+from tests.approvals.agents.claude_code.session import Project
 from tests.support import CHECKOUT
 
 COMPANY = {

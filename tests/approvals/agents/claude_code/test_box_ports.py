@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.approvals.claude_code.test_box_network import Folder, eventually, fetched, is_open, network_of
+from tests.approvals.agents.claude_code.test_box_network import Folder, eventually, fetched, is_open, network_of
 from tests.support.desk import Desk
 from tests.support.product import free_port as any_port
 from workspaces.runner import known_services

@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from tests.approvals.claude_code.model import DONE, call
-from tests.approvals.claude_code.session import Project
+from tests.approvals.agents.claude_code.model import DONE, call
+from tests.approvals.agents.claude_code.session import Project
 
 TEXT = "# Release\n\n1. Delete the old release.\n"
 PLAN_FILE = re.compile(r"/[^\s\"`\\]+/\.claude/plans/[^\s\"`\\]+\.md")
