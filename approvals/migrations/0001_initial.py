@@ -4,87 +4,621 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+import approvals.models.passkeys
+from dashboard.database.first_migration import FirstMigration
 
-class Migration(migrations.Migration):
-    initial = True
+REPLACED = """
+0002_end_code 0003_action_envelope 0004_decision_unheld 0005_rehearsals 0006_notifications
+0007_passkey_challenge 0008_card_viewer 0009_messages 0010_session_prompts 0011_tool_schemas
+0012_messages_and_interrupts 0013_notification_language 0014_policy_comment 0015_do_first 0016_look
+0017_model_usage 0018_log_targets 0019_line_comments 0020_warning_of_what_goes 0021_indexes_of_pages
+0022_calls_that_run 0023_conversations 0024_repeat_hash 0025_asked_snapshot 0026_decision_by_time
+0027_started_by_call 0028_mcp_tool 0029_action_rule 0030_index_of_measures 0031_index_of_an_agents_calls
+0032_aap_requests 0033_agent_runs 0034_agent_definitions 0035_met_limit 0036_agent_documents
+0037_aap_instances 0038_aap_instance_updates 0039_delivery_failures
+"""
+
+
+class Migration(FirstMigration):
+    replaces = [("approvals", name) for name in REPLACED.split()]
 
     dependencies = [
+        ("auth", "__first__"),
         ("dashboard", "0002_workspaces_and_triggers"),
         ("workspaces", "0001_initial"),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="Decision",
+            name="AapInstance",
+            fields=[
+                ("next_try_at", models.DateTimeField(blank=True, null=True)),
+                ("failures", models.PositiveIntegerField(default=0)),
+                ("token", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.token")),
+                ("key", models.CharField(max_length=200)),
+                ("submission_sha256", models.CharField(max_length=64)),
+                ("tried_at", models.DateTimeField()),
+                ("attempts", models.PositiveIntegerField(default=0)),
+                ("ready_at", models.DateTimeField(blank=True, null=True)),
+                ("problem", models.CharField(blank=True, max_length=200)),
+                ("problem_code", models.CharField(blank=True, max_length=40)),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.agent")),
+                ("name", models.CharField(max_length=120)),
+                ("credential_sha256", models.CharField(max_length=64, unique=True)),
+                ("url", models.CharField(blank=True, max_length=2000)),
+                ("registration_id", models.CharField(blank=True, max_length=36)),
+                ("value", models.BinaryField(blank=True, null=True)),
+                ("created_at", models.DateTimeField()),
+                ("deleted_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "verbose_name": "AAP instance",
+                "constraints": [
+                    models.UniqueConstraint(fields=("token", "key"), name="aap_instance_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AapInstanceUpdate",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("token", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.token")),
+                ("key", models.CharField(max_length=200)),
+                ("submission_sha256", models.CharField(max_length=64)),
+                ("tried_at", models.DateTimeField()),
+                ("attempts", models.PositiveIntegerField(default=0)),
+                ("ready_at", models.DateTimeField(blank=True, null=True)),
+                ("problem", models.CharField(blank=True, max_length=200)),
+                ("problem_code", models.CharField(blank=True, max_length=40)),
+                ("instance", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="updates", to="approvals.aapinstance")),
+                ("answer", models.JSONField(blank=True, null=True)),
+            ],
+            options={
+                "verbose_name": "change of an AAP instance",
+                "verbose_name_plural": "changes of AAP instances",
+                "constraints": [
+                    models.UniqueConstraint(fields=("instance", "token", "key"), name="aap_update_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AgentDefinition",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "verdict",
-                    models.CharField(
-                        choices=[("approve", "approve"), ("deny", "deny"), ("edit", "edit")], max_length=8
-                    ),
-                ),
-                ("comment", models.TextField(blank=True)),
-                ("at", models.DateTimeField()),
-                ("assertion", models.JSONField(blank=True, null=True)),
-                ("final", models.BooleanField(default=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="agent_definitions", to="dashboard.team")),
+                ("name", models.CharField(max_length=80)),
+                ("version", models.PositiveIntegerField(default=1)),
+                ("content", models.JSONField()),
+                ("origin", models.CharField(blank=True, max_length=16)),
+                ("document", models.JSONField(blank=True, null=True)),
+                ("by", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("comment", models.CharField(blank=True, max_length=300)),
+                ("created_at", models.DateTimeField()),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["team", "created_at"], name="agent_definition_by_time"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "name", "version"), name="agent_definition_version_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AgentSession",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.team")),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.agent")),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="agent_sessions", to="workspaces.workspace")),
+                ("dialect", models.CharField(max_length=20)),
+                ("native_id", models.CharField(max_length=200)),
+                ("parent", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="children", to="approvals.agentsession")),
+                ("call_id", models.CharField(blank=True, max_length=200)),
+                ("title", models.CharField(blank=True, max_length=200)),
+                ("model", models.CharField(blank=True, max_length=100)),
+                ("cwd", models.TextField(blank=True)),
+                ("transcript", models.TextField(blank=True)),
+                ("gated_by", models.CharField(blank=True, max_length=16)),
+                ("started_at", models.DateTimeField()),
+                ("last_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+                ("end_reason", models.CharField(blank=True, max_length=100)),
+                ("tokens_in", models.BigIntegerField(default=0)),
+                ("tokens_out", models.BigIntegerField(default=0)),
+                ("tokens_cached", models.BigIntegerField(default=0)),
+                ("cost", models.DecimalField(blank=True, decimal_places=6, max_digits=12, null=True)),
+                ("seq", models.PositiveIntegerField(default=0)),
+                ("branch", models.PositiveSmallIntegerField(default=0)),
+                ("unknown", models.PositiveIntegerField(default=0)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["team", "last_at"], name="agent_session_by_time"),
+                    models.Index(fields=["agent", "last_at"], name="agent_session_by_agent"),
+                    models.Index(fields=["workspace", "last_at"], name="agent_session_by_workspace"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "dialect", "native_id"), name="agent_session_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Follow",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("session", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="follows", to="approvals.agentsession")),
+                ("path", models.TextField()),
+                ("inode", models.BigIntegerField(default=0)),
+                ("offset", models.BigIntegerField(default=0)),
+                ("head_sha256", models.CharField(blank=True, max_length=64)),
+                ("state", models.JSONField(blank=True, default=dict)),
+                ("read_at", models.DateTimeField(blank=True, null=True)),
+                ("problem", models.CharField(blank=True, max_length=200)),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("session", "path"), name="follow_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AgentRun",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.team")),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="agent_runs", to="workspaces.workspace")),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.agent")),
+                ("program", models.CharField(max_length=60)),
+                ("model", models.CharField(max_length=100)),
+                ("task", models.TextField()),
+                ("definition", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="runs", to="approvals.agentdefinition")),
+                ("ticket_url", models.CharField(blank=True, max_length=500)),
+                ("session", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="runs", to="approvals.agentsession")),
+                ("native_id", models.CharField(blank=True, max_length=200)),
+                ("state", models.CharField(choices=[("starting", "Starting"), ("working", "Working"), ("asks", "Asks for more budget"), ("done", "To review"), ("stopped", "Stopped by a person"), ("interrupted", "Interrupted: its workspace ended"), ("failed", "Failed"), ("accepted", "Accepted"), ("discarded", "Discarded")], default="starting", max_length=12)),
+                ("reason", models.TextField(blank=True)),
+                ("token_sha256", models.CharField(max_length=64, unique=True)),
+                ("before", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.snapshot")),
+                ("preparing", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.operation")),
+                ("started_by", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("scheduled", models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="agent_run", to="workspaces.scheduledrun")),
+                ("budget_minutes", models.PositiveIntegerField(blank=True, null=True)),
+                ("budget_tokens", models.PositiveBigIntegerField(blank=True, null=True)),
+                ("budget_cost", models.DecimalField(blank=True, decimal_places=4, max_digits=12, null=True)),
+                ("budget_from", models.DateTimeField(blank=True, null=True)),
+                ("budget_met", models.CharField(blank=True, max_length=200)),
+                ("met_limit", models.CharField(blank=True, max_length=16)),
+                ("tokens_in", models.PositiveBigIntegerField(default=0)),
+                ("tokens_out", models.PositiveBigIntegerField(default=0)),
+                ("tokens_cached", models.PositiveBigIntegerField(default=0)),
+                ("cost", models.DecimalField(decimal_places=6, default=0, max_digits=14)),
+                ("tries", models.PositiveSmallIntegerField(default=0)),
+                ("summary", models.TextField(blank=True)),
+                ("untold", models.CharField(blank=True, max_length=12)),
+                ("created_at", models.DateTimeField()),
+                ("changed_at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["team", "created_at"], name="agent_run_by_time"),
+                    models.Index(condition=models.Q(("state__in", ["starting", "working"])), fields=["state"], name="agent_run_open"),
+                    models.Index(condition=models.Q(("untold", ""), _negated=True), fields=["untold"], name="agent_run_untold"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(condition=models.Q(("state__in", ["starting", "working"])), fields=("workspace",), name="agent_run_one_at_a_time"),
+                    models.CheckConstraint(condition=models.Q(("state__in", ["starting", "working", "asks", "done", "stopped", "interrupted", "failed", "accepted", "discarded"])), name="agent_run_state_known"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AgentTurn",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("run", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="turns", to="approvals.agentrun")),
+                ("number", models.PositiveIntegerField()),
+                ("kind", models.CharField(choices=[("task", "Task"), ("message", "Message"), ("go_on", "Continue")], max_length=8)),
+                ("prompt", models.TextField()),
+                ("by", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("command", models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="agent_turn", to="workspaces.command")),
+                ("end", models.CharField(blank=True, choices=[("answered", "Answered"), ("failed", "Failed"), ("crashed", "Its program ended without an answer"), ("lost", "Ended by a crash of the host or the workspace"), ("ended", "Its workspace was paused or stopped"), ("stopped", "Stopped by a person"), ("budget", "Budget reached")], max_length=8)),
+                ("reason", models.TextField(blank=True)),
+                ("asked_to_end_at", models.DateTimeField(blank=True, null=True)),
+                ("next_prompt", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "ordering": ["number"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("run", "number"), name="agent_turn_once"),
+                    models.UniqueConstraint(condition=models.Q(("end", "")), fields=("run",), name="agent_turn_one_open"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ModelCall",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("run", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="model_calls", to="approvals.agentrun")),
+                ("provider", models.CharField(max_length=20)),
+                ("model", models.CharField(max_length=100)),
+                ("reserved_tokens", models.PositiveBigIntegerField(default=0)),
+                ("reserved_cost", models.DecimalField(decimal_places=6, default=0, max_digits=14)),
+                ("tokens_in", models.PositiveBigIntegerField(default=0)),
+                ("tokens_out", models.PositiveBigIntegerField(default=0)),
+                ("tokens_cached", models.PositiveBigIntegerField(default=0)),
+                ("cost", models.DecimalField(decimal_places=6, default=0, max_digits=14)),
+                ("status", models.PositiveSmallIntegerField(blank=True, null=True)),
+                ("is_estimate", models.BooleanField(default=False)),
+                ("at", models.DateTimeField()),
+                ("settled_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["run", "at"], name="model_call_by_time"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AgentDocument",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="documents", to="dashboard.agent")),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="agent_documents", to="workspaces.workspace")),
+                ("name", models.CharField(max_length=80)),
+                ("version", models.UUIDField()),
+                ("value", models.BinaryField()),
+                ("bytes", models.PositiveIntegerField()),
+                ("created_at", models.DateTimeField()),
+                ("changed_at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(condition=models.Q(("workspace", None), _negated=True), fields=("agent", "workspace", "name"), name="document_of_workspace_once"),
+                    models.UniqueConstraint(condition=models.Q(("workspace", None)), fields=("agent", "name"), name="document_of_agent_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AgentMessage",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.agent")),
+                ("session", models.CharField(blank=True, max_length=200)),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("text", models.TextField()),
+                ("at", models.DateTimeField()),
+                ("claimed_at", models.DateTimeField(blank=True, null=True)),
+                ("given_at", models.DateTimeField(blank=True, null=True)),
+                ("given_by", models.CharField(blank=True, choices=[("hook", "hook"), ("api", "API"), ("turn", "the next turn of a run")], max_length=4)),
+                ("read_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["agent", "at"], name="message_of_agent"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Interrupt",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.agent")),
+                ("session", models.CharField(blank=True, max_length=200)),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("reason", models.TextField(blank=True)),
+                ("at", models.DateTimeField()),
+                ("until", models.DateTimeField()),
+                ("heard_at", models.DateTimeField(blank=True, null=True)),
+                ("lifted_at", models.DateTimeField(blank=True, null=True)),
+                ("lifted_by", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("done", models.JSONField(default=dict)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["agent", "until"], name="interrupt_of_agent"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="LogTarget",
+            fields=[
+                ("next_try_at", models.DateTimeField(blank=True, null=True)),
+                ("failures", models.PositiveIntegerField(default=0)),
+                ("problem", models.CharField(blank=True, max_length=200)),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="log_targets", to="dashboard.team")),
+                ("kind", models.CharField(choices=[("webhook", "Webhook"), ("syslog", "Syslog"), ("folder", "Folder"), ("admins", "Notifications of the admins")], max_length=8)),
+                ("address", models.CharField(blank=True, max_length=500)),
+                ("value", models.BinaryField(blank=True, null=True)),
+                ("only_alerts", models.BooleanField(default=False)),
+                ("cursor", models.BigIntegerField(default=0)),
+                ("active", models.BooleanField(default=True)),
+                ("created_at", models.DateTimeField()),
+                ("sent_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "kind", "address"), name="log_target_once"),
+                    models.CheckConstraint(condition=models.Q(("kind__in", ["webhook", "syslog", "folder", "admins"])), name="log_target_kind_known"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="NotificationSettings",
+            fields=[
+                ("user", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name="notification_settings", serialize=False, to=settings.AUTH_USER_MODEL)),
+                ("on_duty", models.BooleanField(default=True)),
+                ("only_critical", models.BooleanField(default=False)),
+                ("teams_off", models.JSONField(blank=True, default=list)),
+                ("workspaces_off", models.JSONField(blank=True, default=list)),
+                ("quiet_from", models.TimeField(blank=True, null=True)),
+                ("quiet_until", models.TimeField(blank=True, null=True)),
+                ("critical_in_quiet", models.BooleanField(default=False)),
+                ("is_private", models.BooleanField(default=False)),
+                ("unseen_minutes", models.PositiveIntegerField(default=5)),
+                ("digest_at", models.TimeField(blank=True, null=True)),
+                ("digest_on", models.DateField(blank=True, editable=False, null=True)),
+                ("going_on", models.DateField(blank=True, editable=False, null=True)),
+                ("going_told", models.JSONField(blank=True, default=list, editable=False)),
+                ("zone", models.CharField(default="UTC", max_length=64)),
+                ("language", models.CharField(default="en", editable=False, max_length=8)),
+            ],
+            options={
+                "verbose_name": "notification settings",
+                "verbose_name_plural": "notification settings",
+            },
+        ),
+        migrations.CreateModel(
+            name="PushSubscription",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="push_subscriptions", to=settings.AUTH_USER_MODEL)),
+                ("endpoint", models.TextField()),
+                ("endpoint_sha256", models.CharField(max_length=64, unique=True)),
+                ("p256dh", models.CharField(max_length=128)),
+                ("auth", models.CharField(max_length=64)),
+                ("session_key", models.CharField(max_length=40)),
+                ("user_agent", models.CharField(blank=True, max_length=300)),
+                ("created_at", models.DateTimeField()),
+                ("last_success_at", models.DateTimeField(blank=True, null=True)),
+                ("failures", models.PositiveIntegerField(default=0)),
+            ],
+        ),
+        migrations.CreateModel(
+            name="Channel",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="notification_channels", to=settings.AUTH_USER_MODEL)),
+                ("value", models.BinaryField()),
+                ("label", models.CharField(max_length=120)),
+                ("with_title", models.BooleanField(default=False)),
+                ("created_at", models.DateTimeField()),
+                ("last_success_at", models.DateTimeField(blank=True, null=True)),
+                ("failures", models.PositiveIntegerField(default=0)),
+            ],
+        ),
+        migrations.CreateModel(
+            name="SessionPrompt",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.agent")),
+                ("session", models.CharField(max_length=200)),
+                ("text", models.TextField()),
+                ("at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["agent", "session", "at"], name="prompt_by_session"),
+                    models.Index(fields=["at"], name="prompt_by_time"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Policy",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="policies", to="dashboard.team")),
+                ("environment", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="policies", to="workspaces.environment")),
+                ("number", models.PositiveIntegerField()),
+                ("text", models.TextField()),
+                ("sha256", models.CharField(max_length=64)),
+                ("by", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("comment", models.CharField(blank=True, default="", max_length=300)),
+                ("active", models.BooleanField(default=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                "verbose_name_plural": "policies",
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "environment", "number"), name="policy_number_once", nulls_distinct=False),
+                    models.UniqueConstraint(condition=models.Q(("active", True), ("environment", None)), fields=("team",), name="policy_one_active_team"),
+                    models.UniqueConstraint(condition=models.Q(("active", True), ("environment__isnull", False)), fields=("team", "environment"), name="policy_one_active_environment"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ToolSchema",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.team")),
+                ("sha256", models.CharField(max_length=64)),
+                ("schema", models.JSONField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "sha256"), name="one_schema_for_each_hash"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="McpTool",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.team")),
+                ("tool", models.CharField(max_length=200)),
+                ("server", models.CharField(max_length=64)),
+                ("sha256", models.CharField(max_length=64)),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "tool", "server"), name="one_definition_for_each_mcp_tool"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Grant",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="grants", to="dashboard.team")),
+                ("agent", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="grants", to="dashboard.agent")),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="grants", to="workspaces.workspace")),
+                ("rules", models.JSONField(default=list)),
+                ("says", models.CharField(default="", max_length=300)),
+                ("by", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("expires_at", models.DateTimeField()),
+                ("uses_left", models.PositiveIntegerField()),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["agent", "expires_at"], name="grant_by_agent"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AapRequest",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.agent")),
+                ("instance", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="requests", to="approvals.aapinstance")),
+                ("action", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="aap_requests", to="approvals.action")),
+                ("key", models.CharField(max_length=200)),
+                ("submission", models.TextField()),
+                ("created_at", models.DateTimeField()),
+                ("deadline_at", models.DateTimeField()),
+                ("notify_at", models.DateTimeField(blank=True, null=True)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("sent_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(condition=models.Q(("notify_at", None), _negated=True), fields=["notify_at"], name="aap_request_unsent"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(condition=models.Q(("instance", None)), fields=("agent", "key"), name="aap_request_once"),
+                    models.UniqueConstraint(condition=models.Q(("instance__isnull", False)), fields=("instance", "key"), name="aap_request_of_instance_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Message",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("session", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="messages", to="approvals.agentsession")),
+                ("seq", models.PositiveIntegerField()),
+                ("branch", models.PositiveSmallIntegerField(default=0)),
+                ("native_id", models.CharField(blank=True, max_length=200, null=True)),
+                ("parent", models.CharField(blank=True, max_length=200)),
+                ("at", models.DateTimeField()),
+                ("role", models.CharField(choices=[("user", "user"), ("assistant", "assistant"), ("tool", "tool"), ("system", "system")], max_length=9)),
+                ("kind", models.CharField(choices=[("text", "text"), ("thinking", "thinking"), ("call", "call"), ("result", "result"), ("note", "note")], max_length=8)),
+                ("text", models.TextField(blank=True)),
+                ("bytes", models.PositiveBigIntegerField(default=0)),
+                ("sha256", models.CharField(blank=True, max_length=64)),
+                ("tool", models.CharField(blank=True, max_length=200)),
+                ("call_id", models.CharField(blank=True, max_length=200)),
+                ("action", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="said", to="approvals.action")),
+                ("ok", models.BooleanField(blank=True, null=True)),
+                ("model", models.CharField(blank=True, max_length=100)),
+                ("tokens_in", models.PositiveIntegerField(default=0)),
+                ("tokens_out", models.PositiveIntegerField(default=0)),
+                ("source", models.CharField(choices=[("hook", "hook"), ("transcript", "transcript"), ("both", "hook and transcript"), ("acp", "ACP"), ("relay", "relay")], max_length=10)),
+                ("by", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["session", "at", "seq"], name="conversation_in_order"),
+                    models.Index(fields=["session", "call_id"], name="conversation_by_call"),
+                    models.Index(fields=["session", "sha256"], name="conversation_by_text"),
+                    models.Index(fields=["at"], name="conversation_by_time"),
+                    models.Index(condition=models.Q(("action__isnull", False)), fields=["action"], name="conversation_by_action"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("session", "seq"), name="conversation_seq_once"),
+                    models.UniqueConstraint(fields=("session", "native_id"), name="conversation_native_once"),
+                    models.CheckConstraint(condition=models.Q(("role__in", ["user", "assistant", "tool", "system"])), name="conversation_role_known"),
+                    models.CheckConstraint(condition=models.Q(("kind__in", ["text", "thinking", "call", "result", "note"])), name="conversation_kind_known"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="MessageBody",
+            fields=[
+                ("message", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name="body", serialize=False, to="approvals.message")),
+                ("body", models.BinaryField()),
+            ],
+            options={
+                "verbose_name_plural": "message bodies",
+            },
+        ),
+        migrations.CreateModel(
+            name="Look",
+            fields=[
+                ("action", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name="look", serialize=False, to="approvals.action")),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("at", models.DateTimeField()),
+            ],
+        ),
+        migrations.CreateModel(
+            name="ActionMessage",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("action", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="messages", to="approvals.action")),
+                ("kind", models.CharField(choices=[("question", "question"), ("answer", "answer")], max_length=8)),
+                ("user", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("text", models.TextField(blank=True)),
+                ("at", models.DateTimeField()),
+                ("heard_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["action", "at"], name="message_by_action"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(models.Q(("kind", "question"), ("user__isnull", False)), models.Q(("kind", "answer"), ("user", None)), _connector="OR"), name="message_author"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Action",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="actions", to="dashboard.team")),
                 ("number", models.PositiveIntegerField()),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="actions", to="dashboard.agent")),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="actions", to="workspaces.workspace")),
                 ("mode", models.CharField(choices=[("gate", "gate"), ("broker", "broker")], max_length=8)),
                 ("tool", models.CharField(max_length=200)),
                 ("title", models.CharField(max_length=300)),
                 ("session", models.CharField(blank=True, max_length=200)),
                 ("call_id", models.CharField(blank=True, max_length=200)),
                 ("call_hash", models.CharField(max_length=64)),
+                ("repeat_hash", models.CharField(blank=True, max_length=64)),
                 ("idempotency_key", models.CharField(blank=True, max_length=200, null=True)),
                 ("body_hash", models.CharField(blank=True, max_length=64)),
                 ("reasoning", models.TextField(blank=True)),
-                (
-                    "status",
-                    models.CharField(
-                        choices=[
-                            ("pending", "Pending"),
-                            ("approved", "Approved"),
-                            ("denied", "Denied"),
-                            ("expired", "Expired"),
-                            ("cancelled", "Cancelled"),
-                            ("running", "Running"),
-                            ("succeeded", "Succeeded"),
-                            ("failed", "Failed"),
-                            ("uncertain", "Uncertain"),
-                        ],
-                        default="pending",
-                        max_length=12,
-                    ),
-                ),
-                (
-                    "tier",
-                    models.CharField(
-                        choices=[
-                            ("low", "Low"),
-                            ("medium", "Medium"),
-                            ("high", "High"),
-                            ("critical", "Critical"),
-                            ("forbidden", "Forbidden"),
-                        ],
-                        max_length=12,
-                    ),
-                ),
-                (
-                    "undo",
-                    models.CharField(
-                        choices=[("yes", "yes"), ("partly", "partly"), ("unknown", "unknown"), ("no", "no")],
-                        max_length=8,
-                    ),
-                ),
+                ("status", models.CharField(choices=[("pending", "Pending"), ("approved", "Approved"), ("denied", "Denied"), ("expired", "Expired"), ("cancelled", "Cancelled"), ("running", "Running"), ("succeeded", "Succeeded"), ("failed", "Failed"), ("uncertain", "Uncertain")], default="pending", max_length=12)),
+                ("tier", models.CharField(choices=[("low", "Low"), ("medium", "Medium"), ("high", "High"), ("critical", "Critical"), ("forbidden", "Forbidden")], max_length=12)),
+                ("undo", models.CharField(choices=[("yes", "yes"), ("partly", "partly"), ("unknown", "unknown"), ("no", "no")], max_length=8)),
                 ("revision", models.PositiveIntegerField(default=1)),
                 ("digest", models.CharField(max_length=64)),
+                ("rule", models.CharField(blank=True, default="", max_length=500)),
+                ("policy", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name="+", to="approvals.policy")),
+                ("grant", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.RESTRICT, related_name="actions", to="approvals.grant")),
                 ("quorum", models.PositiveSmallIntegerField(default=1)),
                 ("created_at", models.DateTimeField()),
                 ("expires_at", models.DateTimeField()),
@@ -92,234 +626,186 @@ class Migration(migrations.Migration):
                 ("decided_at", models.DateTimeField(blank=True, null=True)),
                 ("consume_by", models.DateTimeField(blank=True, null=True)),
                 ("consumed_at", models.DateTimeField(blank=True, null=True)),
+                ("consume_key", models.CharField(blank=True, max_length=200, null=True)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
+                ("snapshot_before", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.snapshot")),
+                ("asked_snapshot", models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.snapshot")),
+                ("asked_operation", models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.operation")),
+                ("operation", models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="action", to="workspaces.operation")),
+                ("end_code", models.CharField(blank=True, choices=[("withdrawn", "Withdrawn"), ("abandoned", "Abandoned"), ("stopped", "Stopped"), ("interrupted", "Interrupted"), ("revoked", "Revoked"), ("not_started", "Not Started"), ("restored", "Restored"), ("unanswered", "Unanswered"), ("unused", "Unused")], max_length=16)),
                 ("result", models.JSONField(blank=True, null=True)),
+                ("envelope", models.JSONField(blank=True, null=True)),
+                ("blocked", models.JSONField(blank=True, default=list)),
+                ("rehearsal", models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="action", to="workspaces.rehearsal")),
+                ("tool_schema", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="approvals.toolschema")),
                 ("agent_seen_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "agent",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="actions", to="dashboard.agent"
-                    ),
-                ),
-                (
-                    "operation",
-                    models.OneToOneField(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="action",
-                        to="workspaces.operation",
-                    ),
-                ),
-                (
-                    "snapshot_before",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to="workspaces.snapshot",
-                    ),
-                ),
-                (
-                    "team",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="actions", to="dashboard.team"
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="actions",
-                        to="workspaces.workspace",
-                    ),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
-            name="DecisionEvidence",
-            fields=[
-                (
-                    "decision",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
-                        related_name="evidence",
-                        serialize=False,
-                        to="approvals.decision",
-                    ),
-                ),
-                ("body", models.BinaryField()),
-            ],
-        ),
-        migrations.AddField(
-            model_name="decision",
-            name="action",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="approvals.action"
-            ),
-        ),
-        migrations.AddField(
-            model_name="decision",
-            name="user",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
-            ),
-        ),
-        migrations.CreateModel(
-            name="Grant",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("rules", models.JSONField(default=list)),
-                ("says", models.CharField(default="", max_length=300)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("expires_at", models.DateTimeField()),
-                ("uses_left", models.PositiveIntegerField()),
-                ("revoked_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "agent",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="grants",
-                        to="dashboard.agent",
-                    ),
-                ),
-                (
-                    "by",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
-                (
-                    "team",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="grants", to="dashboard.team"
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="grants",
-                        to="workspaces.workspace",
-                    ),
-                ),
-            ],
-        ),
-        migrations.AddField(
-            model_name="action",
-            name="grant",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.RESTRICT,
-                related_name="actions",
-                to="approvals.grant",
-            ),
-        ),
-        migrations.CreateModel(
-            name="Policy",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("number", models.PositiveIntegerField()),
-                ("text", models.TextField()),
-                ("sha256", models.CharField(max_length=64)),
-                ("active", models.BooleanField(default=False)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                (
-                    "by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "environment",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="policies",
-                        to="workspaces.environment",
-                    ),
-                ),
-                (
-                    "team",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="policies", to="dashboard.team"
-                    ),
-                ),
+                ("open_question", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="approvals.actionmessage")),
             ],
             options={
-                "verbose_name_plural": "policies",
+                "indexes": [
+                    models.Index(fields=["team", "status", "expires_at"], name="action_by_status"),
+                    models.Index(fields=["team", "created_at"], name="action_by_time"),
+                    models.Index(fields=["team", "created_at", "tier", "status", "grant", "rule"], name="action_for_measures"),
+                    models.Index(fields=["workspace", "created_at"], name="action_by_workspace"),
+                    models.Index(condition=models.Q(("status", "pending")), fields=["workspace"], name="action_that_waits"),
+                    models.Index(fields=["workspace", "status"], name="action_by_workspace_status"),
+                    models.Index(fields=["team", "status", "ended_at"], name="action_by_end"),
+                    models.Index(fields=["agent", "session", "created_at"], name="action_by_session"),
+                    models.Index(fields=["agent", "created_at", "tool", "tier", "grant", "status"], name="action_by_agent"),
+                    models.Index(condition=models.Q(("status", "denied")), fields=["agent", "ended_at"], name="action_denied_to_agent"),
+                    models.Index(fields=["digest", "created_at"], name="action_by_digest"),
+                    models.Index(fields=["workspace", "title", "created_at"], name="action_by_title"),
+                    models.Index(condition=models.Q(("snapshot_before__isnull", False)), fields=["snapshot_before"], name="action_with_snapshot"),
+                    models.Index(condition=models.Q(("operation__isnull", False)), fields=["operation"], name="action_with_operation"),
+                    models.Index(condition=models.Q(("asked_snapshot__isnull", False)), fields=["asked_snapshot"], name="action_asked_snapshot"),
+                    models.Index(condition=models.Q(("asked_operation__isnull", False)), fields=["asked_operation"], name="action_asked_operation"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "number"), name="action_number_once"),
+                    models.UniqueConstraint(fields=("agent", "idempotency_key"), name="action_idempotency_once"),
+                    models.UniqueConstraint(condition=models.Q(("status", "pending"), models.Q(("consumed_at", None), ("status", "approved")), _connector="OR"), fields=("agent", "session", "call_hash"), name="action_one_live_call"),
+                    models.CheckConstraint(condition=models.Q(("status__in", ["pending", "approved", "denied", "expired", "cancelled", "running", "succeeded", "failed", "uncertain"])), name="action_status_known"),
+                    models.CheckConstraint(condition=models.Q(("tier__in", ["low", "medium", "high", "critical", "forbidden"])), name="action_tier_known"),
+                ],
             },
         ),
-        migrations.AddField(
-            model_name="action",
-            name="policy",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to="approvals.policy",
-            ),
+        migrations.CreateModel(
+            name="Notice",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("action", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="notices", to="approvals.action")),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="notices", to=settings.AUTH_USER_MODEL)),
+                ("digest", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField()),
+                ("seen_at", models.DateTimeField(blank=True, null=True)),
+                ("escalated_at", models.DateTimeField(blank=True, null=True)),
+                ("closed_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(condition=models.Q(("closed_at", None)), fields=["user"], name="notice_open"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("action", "user"), name="notice_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Delivery",
+            fields=[
+                ("failures", models.PositiveIntegerField(default=0)),
+                ("problem", models.CharField(blank=True, max_length=200)),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="deliveries", to=settings.AUTH_USER_MODEL)),
+                ("notice", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="deliveries", to="approvals.notice")),
+                ("subscription", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="approvals.pushsubscription")),
+                ("channel", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="approvals.channel")),
+                ("via", models.CharField(max_length=120)),
+                ("kind", models.CharField(choices=[("ask", "Needs approval"), ("close", "Withdrawn"), ("remind", "Reminder"), ("digest", "Morning digest"), ("test", "Test"), ("alert", "Alert"), ("going", "What retention takes")], max_length=8)),
+                ("digest", models.CharField(blank=True, max_length=64)),
+                ("text", models.CharField(blank=True, max_length=300)),
+                ("created_at", models.DateTimeField()),
+                ("next_try_at", models.DateTimeField(blank=True, db_index=True, null=True)),
+                ("receipt_sha256", models.CharField(blank=True, max_length=64)),
+                ("sent_at", models.DateTimeField(blank=True, null=True)),
+                ("shown_at", models.DateTimeField(blank=True, null=True)),
+                ("opened_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "verbose_name_plural": "deliveries",
+                "indexes": [
+                    models.Index(fields=["user", "created_at"], name="delivery_by_user"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="PushToken",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("delivery", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="tokens", to="approvals.delivery")),
+                ("verdict", models.CharField(choices=[("approve", "approve"), ("deny", "deny")], max_length=8)),
+                ("sha256", models.CharField(max_length=64, unique=True)),
+                ("session_key", models.CharField(max_length=40)),
+                ("expires_at", models.DateTimeField()),
+                ("used_at", models.DateTimeField(blank=True, null=True)),
+            ],
+        ),
+        migrations.CreateModel(
+            name="PasskeyChallenge",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("action", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="approvals.action")),
+                ("digest", models.CharField(max_length=64)),
+                ("verdict", models.CharField(max_length=200)),
+                ("nonce", models.CharField(default=approvals.models.passkeys._nonce, max_length=64)),
+                ("expires_at", models.DateTimeField()),
+                ("used_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["user", "expires_at"], name="challenge_by_user"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="CardViewer",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("action", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="approvals.action")),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("action", "user"), name="card_viewer_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ModelUsage",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("action", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name="usage", to="approvals.action")),
+                ("model", models.CharField(blank=True, max_length=100)),
+                ("input_tokens", models.PositiveBigIntegerField(default=0)),
+                ("output_tokens", models.PositiveBigIntegerField(default=0)),
+                ("at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["at"], name="usage_by_time"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Revision",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("action", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="revisions", to="approvals.action")),
                 ("number", models.PositiveIntegerField()),
                 ("canonical", models.BinaryField()),
                 ("digest", models.CharField(max_length=64)),
-                (
-                    "tier",
-                    models.CharField(
-                        choices=[
-                            ("low", "Low"),
-                            ("medium", "Medium"),
-                            ("high", "High"),
-                            ("critical", "Critical"),
-                            ("forbidden", "Forbidden"),
-                        ],
-                        max_length=12,
-                    ),
-                ),
+                ("tier", models.CharField(choices=[("low", "Low"), ("medium", "Medium"), ("high", "High"), ("critical", "Critical"), ("forbidden", "Forbidden")], max_length=12)),
                 ("undo", models.CharField(default="no", max_length=8)),
                 ("reasons", models.JSONField(default=list)),
+                ("changed", models.JSONField(default=list)),
                 ("rule", models.CharField(blank=True, max_length=500)),
                 ("commands", models.JSONField(default=list)),
                 ("by", models.JSONField(default=dict)),
                 ("created_at", models.DateTimeField()),
-                (
-                    "action",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="revisions", to="approvals.action"
-                    ),
-                ),
             ],
-        ),
-        migrations.AddField(
-            model_name="decision",
-            name="revision",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="approvals.revision"
-            ),
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("action", "number"), name="revision_number_once"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="BoundFile",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("revision", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="files", to="approvals.revision")),
                 ("number", models.PositiveIntegerField()),
                 ("kind", models.CharField(max_length=16)),
                 ("path", models.TextField()),
@@ -327,121 +813,79 @@ class Migration(migrations.Migration):
                 ("sha256", models.CharField(blank=True, max_length=64)),
                 ("size", models.BigIntegerField(blank=True, null=True)),
                 ("content", models.BinaryField(blank=True, null=True)),
-                (
-                    "revision",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="files", to="approvals.revision"
-                    ),
-                ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("revision", "number"), name="bound_file_number_once"),
+                ],
+            },
         ),
-        migrations.AddIndex(
-            model_name="grant",
-            index=models.Index(fields=["agent", "expires_at"], name="grant_by_agent"),
+        migrations.CreateModel(
+            name="Decision",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("action", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="approvals.action")),
+                ("revision", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="approvals.revision")),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("verdict", models.CharField(choices=[("approve", "approve"), ("deny", "deny"), ("edit", "edit")], max_length=8)),
+                ("comment", models.TextField(blank=True)),
+                ("at", models.DateTimeField()),
+                ("assertion", models.JSONField(blank=True, null=True)),
+                ("final", models.BooleanField(default=False)),
+                ("unheld", models.BooleanField(default=False)),
+                ("do_first", models.BooleanField(default=False)),
+                ("applied_tree", models.CharField(blank=True, max_length=64)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(condition=models.Q(("verdict", "deny"), models.Q(("comment", ""), _negated=True)), fields=["user", "at"], name="decision_said_why"),
+                    models.Index(condition=models.Q(("final", True)), fields=["at"], name="decision_by_time"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("revision", "user"), name="decision_one_each"),
+                    models.UniqueConstraint(condition=models.Q(("final", True)), fields=("action",), name="decision_one_final"),
+                ],
+            },
         ),
-        migrations.AddConstraint(
-            model_name="policy",
-            constraint=models.UniqueConstraint(
-                fields=("team", "environment", "number"), name="policy_number_once", nulls_distinct=False
-            ),
+        migrations.CreateModel(
+            name="LineComment",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.team")),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="workspaces.workspace")),
+                ("action", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="approvals.action")),
+                ("path", models.TextField()),
+                ("side", models.CharField(choices=[("old", "Old"), ("new", "New")], max_length=3)),
+                ("line", models.PositiveIntegerField()),
+                ("end_line", models.PositiveIntegerField()),
+                ("quote", models.TextField()),
+                ("text", models.TextField()),
+                ("from_point", models.CharField(blank=True, max_length=80)),
+                ("to_point", models.CharField(blank=True, max_length=80)),
+                ("at", models.DateTimeField()),
+                ("sent_at", models.DateTimeField(blank=True, null=True)),
+                ("agent", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.agent")),
+                ("message", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="approvals.agentmessage")),
+                ("decision", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="approvals.decision")),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["workspace", "path", "at"], name="line_comment_of_file"),
+                    models.Index(fields=["action", "at"], name="line_comment_of_action"),
+                    models.Index(fields=["user", "sent_at"], name="line_comment_of_user"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("workspace__isnull", False), ("action__isnull", False), _connector="OR"), name="line_comment_place"),
+                    models.CheckConstraint(condition=models.Q(models.Q(("agent", None), ("sent_at", None)), models.Q(("agent__isnull", False), ("sent_at__isnull", False)), _connector="OR"), name="line_comment_sent"),
+                ],
+            },
         ),
-        migrations.AddConstraint(
-            model_name="policy",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("active", True), ("environment", None)),
-                fields=("team",),
-                name="policy_one_active_team",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="policy",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("active", True), ("environment__isnull", False)),
-                fields=("team", "environment"),
-                name="policy_one_active_environment",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="action",
-            index=models.Index(fields=["team", "status", "expires_at"], name="action_by_status"),
-        ),
-        migrations.AddIndex(
-            model_name="action",
-            index=models.Index(fields=["team", "created_at"], name="action_by_time"),
-        ),
-        migrations.AddIndex(
-            model_name="action",
-            index=models.Index(fields=["workspace", "created_at"], name="action_by_workspace"),
-        ),
-        migrations.AddIndex(
-            model_name="action",
-            index=models.Index(
-                condition=models.Q(("status", "pending")), fields=["workspace"], name="action_that_waits"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="action",
-            constraint=models.UniqueConstraint(fields=("team", "number"), name="action_number_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="action",
-            constraint=models.UniqueConstraint(fields=("agent", "idempotency_key"), name="action_idempotency_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="action",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(
-                    ("status", "pending"), models.Q(("consumed_at", None), ("status", "approved")), _connector="OR"
-                ),
-                fields=("agent", "session", "call_hash"),
-                name="action_one_live_call",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="action",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    (
-                        "status__in",
-                        [
-                            "pending",
-                            "approved",
-                            "denied",
-                            "expired",
-                            "cancelled",
-                            "running",
-                            "succeeded",
-                            "failed",
-                            "uncertain",
-                        ],
-                    )
-                ),
-                name="action_status_known",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="action",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("tier__in", ["low", "medium", "high", "critical", "forbidden"])),
-                name="action_tier_known",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="revision",
-            constraint=models.UniqueConstraint(fields=("action", "number"), name="revision_number_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="decision",
-            constraint=models.UniqueConstraint(fields=("revision", "user"), name="decision_one_each"),
-        ),
-        migrations.AddConstraint(
-            model_name="decision",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("final", True)), fields=("action",), name="decision_one_final"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="boundfile",
-            constraint=models.UniqueConstraint(fields=("revision", "number"), name="bound_file_number_once"),
+        migrations.CreateModel(
+            name="DecisionEvidence",
+            fields=[
+                ("decision", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name="evidence", serialize=False, to="approvals.decision")),
+                ("body", models.BinaryField()),
+            ],
         ),
     ]

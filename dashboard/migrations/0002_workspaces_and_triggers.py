@@ -1,73 +1,80 @@
+import uuid
+
 import django.db.models.deletion
+from django.conf import settings
 from django.db import migrations, models
 
 from dashboard.event_log import triggers
 
 
 class Migration(migrations.Migration):
-    initial = True
-
     dependencies = [
+        ("auth", "__first__"),
         ("dashboard", "0001_initial"),
         ("workspaces", "0001_initial"),
     ]
 
     operations = [
-        migrations.AddField(
-            model_name="token",
-            name="workspace",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="+",
-                to="workspaces.workspace",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="membership",
-            constraint=models.UniqueConstraint(fields=("team", "user"), name="membership_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="membership",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("role__in", ["viewer", "reviewer", "lead", "admin"])), name="membership_role_known"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["team", "subject_type", "subject_id", "seq"], name="event_by_subject"),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["team", "workspace_id", "seq"], name="event_by_workspace"),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["team", "at", "id"], name="event_by_time"),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["team", "verb"], name="event_by_verb"),
-        ),
-        migrations.AddConstraint(
-            model_name="event",
-            constraint=models.UniqueConstraint(fields=("team", "seq"), name="event_seq_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="agent",
-            constraint=models.UniqueConstraint(fields=("team", "name"), name="agent_name_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="token",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("agent", None), ("user__isnull", False)),
-                    models.Q(("agent__isnull", False), ("user", None)),
-                    _connector="OR",
+        migrations.CreateModel(
+            name="Token",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                (
+                    "team",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="tokens", to="dashboard.team"
+                    ),
                 ),
-                name="token_of_one",
-            ),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tokens",
+                        to="dashboard.agent",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="handrail_tokens",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                ("prefix", models.CharField(max_length=16, unique=True)),
+                ("sha256", models.CharField(max_length=64, unique=True)),
+                ("for_run", models.BooleanField(default=False)),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="workspaces.workspace",
+                    ),
+                ),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                ("last_used_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("agent", None), ("user__isnull", False)),
+                            models.Q(("agent__isnull", False), ("user", None)),
+                            _connector="OR",
+                        ),
+                        name="token_of_one",
+                    )
+                ],
+            },
         ),
         migrations.RunPython(
             lambda apps, schema_editor: triggers.install(schema_editor.connection),

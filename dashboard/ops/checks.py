@@ -3,7 +3,9 @@
 import sqlite3
 
 from django.conf import settings
-from django.core.checks import Warning, register
+from django.core.checks import Error, Tags, Warning, register
+
+from dashboard.ops import database
 
 OPERATOR = "operator"  # what this host's operator can fix; `manage.py check` and the tests run all other checks too
 
@@ -20,4 +22,15 @@ def sqlite_is_sound(app_configs, **kwargs):
                 id="handrail.W001",
             )
         ]
+    return []
+
+
+@register(Tags.database)
+def database_is_of_a_fit_version(app_configs, databases=(), **kwargs):
+    """Refuse `manage.py migrate` on a database that this code cannot go on from; other commands do not ask."""
+    try:
+        if databases:
+            database.refuse_misfit(database.applied_migrations())
+    except database.DatabaseRefused as refused:
+        return [Error(str(refused), id="handrail.E001")]
     return []

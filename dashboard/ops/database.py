@@ -6,16 +6,14 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from django.apps import apps
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
-from dashboard.event_log import triggers
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
-from dashboard.workers.failpoints import failpoint
 
 MIGRATING = 0x4861_6E64_7261_696C  # the advisory lock of a migration on PostgreSQL
 
@@ -32,13 +30,42 @@ def sqlite_path() -> Path:
     return Path(connection.settings_dict["NAME"])
 
 
-def newer_than_the_code() -> list[str]:
-    """Return the migrations applied to this database that this code does not have."""
-    loader = MigrationLoader(connection)
-    ours = set(loader.migrated_apps)
-    return sorted(
-        f"{app}.{name}" for app, name in set(loader.applied_migrations) - set(loader.disk_migrations) if app in ours
-    )
+def applied_migrations() -> set[tuple[str, str]]:
+    """Return the migrations applied to this database, as (app, name)."""
+    return set(MigrationRecorder(connection).applied_migrations())
+
+
+def misfit(applied: set[tuple[str, str]]) -> tuple[str, str] | None:
+    """Return why this code cannot use a database with these migrations applied, and what to do; None if it can."""
+    newer, lacking = _unknown_and_lacking(applied)
+    if newer:
+        return (
+            f"was last used by a newer Handrail: {', '.join(newer)} is not known here.",
+            "Start the newer version, or restore a copy from before the upgrade (docs/operations.md). "
+            f"Data of a Handrail before 0.1.0 cannot be used: move {settings.HANDRAIL_HOME} away and start again.",
+        )
+    if lacking:
+        named = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")
+        return (
+            f"was last used by an older Handrail: it lacks {named}, which this version no longer has.",
+            "Let the last version that has them use it once, then this one (docs/operations.md, Upgrade).",
+        )
+    return None
+
+
+def _unknown_and_lacking(applied: set[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """Return the applied migrations that this code does not have, and those that it lacks to take the rest as applied.
+
+    A migration that replaces others can be applied only if none of them is, and counts as applied only if all are.
+    """
+    loader = MigrationLoader(None)
+    unknown, lacking = applied - set(loader.disk_migrations), set()
+    for key, replacing in loader.replacements.items():
+        unknown -= set(replacing.replaces)
+        if applied & {key, *replacing.replaces}:
+            lacking |= set(replacing.replaces) - applied
+    ours = (migration for migration in unknown if migration[0] in loader.migrated_apps)
+    return tuple(sorted(f"{app}.{name}" for app, name in found) for found in (ours, lacking))
 
 
 def pending_migrations() -> list[str]:
@@ -65,23 +92,6 @@ def migrating():
 def is_empty() -> bool:
     """Return True if the database has no tables."""
     return not connection.introspection.table_names()
-
-
-def create_from_models() -> None:
-    """Create all tables of an empty database from the models, and record every migration as applied; all or nothing.
-
-    What a migration does besides (SQL of its own, rows for an empty database) must be done here too.
-    """
-    executor = MigrationExecutor(connection)
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    with connection.schema_editor() as editor:
-        for model in (executor.recorder.Migration, *apps.get_models()):
-            if model._meta.can_migrate(connection) and not model._meta.proxy:
-                editor.create_model(model)
-        triggers.install(connection)
-        for migration, _ in plan:
-            executor.record_migration(migration)
-        failpoint("database.created")
 
 
 def problems(path: Path | None = None) -> list[str]:
@@ -129,8 +139,15 @@ def copy_by_name(reason: str, *, keep: int) -> Path:
     return made
 
 
+def refuse_misfit(applied: set[tuple[str, str]], subject="This database"):
+    """Raise DatabaseRefused if a newer Handrail migrated this database, or an older one did not bring it far enough."""
+    if found := misfit(applied):
+        words, fix = found
+        raise DatabaseRefused(f"{subject} {words} Nothing was changed. {fix}")
+
+
 def refuse_unfit():
-    """Raise DatabaseRefused if the database is damaged or was migrated by a newer Handrail."""
+    """Raise DatabaseRefused if the database is damaged or of a version that this code cannot go on from."""
     if is_sqlite() and sqlite_path().exists():
         found = problems()
         if found:
@@ -138,10 +155,4 @@ def refuse_unfit():
                 f"The database is damaged ({found[0]}). Nothing was changed. The hourly copies are in "
                 f"{settings.HANDRAIL_HOME / 'backups'}; docs/operations.md says how to put one back."
             )
-    newer = newer_than_the_code()
-    if newer:
-        raise DatabaseRefused(
-            f"This database was last used by a newer Handrail: {', '.join(newer)} is not known here. Nothing was "
-            "changed. Start the newer version, or restore a copy from before the upgrade (docs/operations.md). "
-            f"Data of a Handrail before 0.1.0 cannot be used: move {settings.HANDRAIL_HOME} away and start again."
-        )
+    refuse_misfit(applied_migrations())

@@ -90,7 +90,8 @@ def _database(*, deep: bool) -> list[Finding]:
     """Check the database, and the runner, whose heartbeat is in the database."""
     name = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}.get(connection.vendor, connection.vendor)
     try:
-        newer, pending = database.newer_than_the_code(), database.pending_migrations()
+        misfit = database.misfit(database.applied_migrations())
+        pending = [] if misfit else database.pending_migrations()
         damage = database.problems() if deep else []
         runner = _runner()
     except DatabaseError as error:
@@ -100,9 +101,9 @@ def _database(*, deep: bool) -> list[Finding]:
             Finding("database", False, words, fix or "Start Handrail with `make up`: that creates the database."),
             Finding("runner", False, "Unknown while the database is not available."),
         ]
-    if newer:
-        fix = "Start the newer version, or restore the copy from before the upgrade (docs/operations.md)."
-        found = Finding("database", False, f"{name}: used by a newer Handrail ({', '.join(newer)}).", fix)
+    if misfit:
+        words, fix = misfit
+        found = Finding("database", False, f"{name}: it {words}", fix)
     elif pending:
         found = Finding("database", False, f"{name}: {len(pending)} pending migrations.", "Restart with `make up`.")
     elif damage:

@@ -68,7 +68,6 @@ GUESTS_IN_TEST = (
 LONG = (
     "approvals/agents/claude_code/test_hostile_calls.py",
     "dashboard/test_demo.py::test_a_person_may_take_long_and_can_stop_it",
-    "dashboard/test_empty_database.py::test_tables_rows_and_triggers_are_those_of_the_migrations",
     "dashboard/test_through_nginx.py",
     "workspaces/drivers/test_contract.py::test_all_of_this_holds_for_an_ordinary_user",
     "approvals/actions/test_rehearsals.py::test_folders_that_are_closed_or_very_deep_are_removed",

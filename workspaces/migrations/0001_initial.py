@@ -5,27 +5,32 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from dashboard.database.first_migration import FirstMigration
 
-class Migration(migrations.Migration):
-    initial = True
+REPLACED = """
+0002_store_maintenance_as_operations 0003_contact_code 0004_missing_snapshot_and_rebuild 0005_command_envelope
+0006_workspace_held 0007_rehearsals 0008_workspace_remotes 0009_run_forwarded 0010_run_closed_ports
+0011_workspace_host_ports 0012_environment_variables 0013_workspace_metadata 0014_fill_owner_and_parent
+0015_previews 0016_seen_files 0017_retention_rules 0018_snapshot_trash 0019_pull_requests 0020_measures
+0021_manifest_signature 0022_secret_use 0023_memory_kept 0024_archived_state 0025_quotas 0026_artifacts
+0027_agents_at_work 0028_indexes_of_pages 0029_snapshot_ignore 0030_purge_receipt 0031_notes 0032_hand_overs
+0033_plural_names 0034_environment_ephemeral 0035_retention_hours 0036_checkpoints 0037_home_layers
+0038_screenshots 0039_repository_files 0040_index_of_added_bytes 0041_schedules 0042_agent_programs
+0043_limits_of_agents 0044_secret_origin 0045_terminals_of_agents 0046_runner_identity 0047_runner_keys
+0048_engines_that_go_away 0049_environment_submodules_and_lfs 0050_deploy_keys 0051_signing_keys
+0052_stated_code_hosts
+"""
+
+
+class Migration(FirstMigration):
+    replaces = [("workspaces", name) for name in REPLACED.split()]
 
     dependencies = [
+        ("auth", "__first__"),
         ("dashboard", "0001_initial"),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
-        migrations.CreateModel(
-            name="HandedSecret",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("name", models.CharField(max_length=80)),
-                ("scope", models.CharField(choices=[("setup", "Setup"), ("agent", "Agent")], max_length=8)),
-                ("version", models.UUIDField()),
-                ("value", models.BinaryField()),
-                ("handed_at", models.DateTimeField()),
-            ],
-        ),
         migrations.CreateModel(
             name="Runner",
             fields=[
@@ -35,198 +40,607 @@ class Migration(migrations.Migration):
                 ("pid", models.IntegerField(default=0)),
                 ("heartbeat_at", models.DateTimeField(blank=True, null=True)),
                 ("version", models.CharField(blank=True, max_length=32)),
+                ("installation", models.CharField(blank=True, max_length=64)),
+                ("home", models.CharField(blank=True, max_length=400)),
+                ("keys", models.JSONField(blank=True, default=dict)),
                 ("unclear", models.JSONField(blank=True, default=list)),
                 ("capabilities", models.JSONField(default=dict)),
             ],
         ),
         migrations.CreateModel(
-            name="StoreIdentity",
+            name="SavedView",
             fields=[
-                (
-                    "team",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
-                        related_name="store_identity",
-                        serialize=False,
-                        to="dashboard.team",
-                    ),
-                ),
-                ("store_id", models.CharField(max_length=64)),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="workspace_views", to=settings.AUTH_USER_MODEL)),
+                ("name", models.CharField(max_length=60)),
+                ("query", models.CharField(max_length=1000)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("user", "name"), name="saved_view_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="HomeLayer",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.team")),
+                ("tree", models.BinaryField(max_length=32)),
+                ("folders", models.JSONField(default=list)),
+                ("bytes", models.PositiveBigIntegerField(default=0)),
+                ("key", models.CharField(max_length=64)),
+                ("former", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.homelayer")),
+                ("operation", models.UUIDField(unique=True)),
+                ("by", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
             ],
         ),
         migrations.CreateModel(
             name="Environment",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="environments", to="dashboard.team")),
                 ("name", models.CharField(max_length=80)),
                 ("version", models.PositiveIntegerField(default=1)),
                 ("driver", models.CharField(default="sandbox", max_length=32)),
                 ("image", models.CharField(blank=True, max_length=200)),
+                ("build", models.JSONField(blank=True, default=dict)),
                 ("repository", models.CharField(blank=True, max_length=500)),
                 ("ref", models.CharField(blank=True, max_length=200)),
+                ("sign_commits", models.BooleanField(default=True)),
+                ("submodules", models.CharField(blank=True, choices=[("cloned", "Cloned"), ("left", "Left as empty folders")], default="cloned", max_length=8)),
+                ("lfs", models.CharField(blank=True, choices=[("left", "Left as pointers"), ("pulled", "Their content is pulled")], default="left", max_length=8)),
                 ("setup", models.TextField(blank=True)),
                 ("maintenance", models.TextField(blank=True)),
+                ("maintenance_seconds", models.PositiveIntegerField(blank=True, default=0)),
                 ("checks", models.JSONField(blank=True, default=dict)),
                 ("egress", models.JSONField(blank=True, default=dict)),
                 ("limits", models.JSONField(blank=True, default=dict)),
+                ("variables", models.JSONField(blank=True, default=dict)),
+                ("working_directory", models.CharField(blank=True, max_length=500)),
+                ("snapshot_ignore", models.TextField(blank=True)),
                 ("minimum_isolation", models.CharField(default="namespace", max_length=20)),
                 ("services", models.JSONField(blank=True, default=dict)),
                 ("secrets", models.JSONField(blank=True, default=dict)),
                 ("agents", models.JSONField(blank=True, default=list)),
+                ("agent_programs", models.JSONField(blank=True, default=list)),
+                ("model_access", models.JSONField(blank=True, default=dict)),
+                ("agents_together", models.CharField(blank=True, choices=[("allow", "Allow it"), ("warn", "Warn: show it, and tell both agents"), ("one_at_a_time", "One at a time: refuse the second")], default="warn", max_length=16)),
                 ("idle_seconds", models.PositiveIntegerField(default=0)),
                 ("stop_seconds", models.PositiveIntegerField(default=0)),
+                ("ephemeral", models.BooleanField(default=False)),
+                ("home_layer", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name="environments", to="workspaces.homelayer")),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
-                (
-                    "team",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="environments", to="dashboard.team"
-                    ),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
-            name="RetentionPolicy",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "snapshot_days",
-                    models.PositiveIntegerField(
-                        blank=True,
-                        default=90,
-                        null=True,
-                        validators=[
-                            django.core.validators.MaxValueValidator(
-                                36500, "At most 36,500 days (a hundred years); leave it empty to keep for ever."
-                            )
-                        ],
-                    ),
-                ),
-                (
-                    "keep_newest_snapshots",
-                    models.PositiveIntegerField(
-                        default=20, validators=[django.core.validators.MaxValueValidator(1000000)]
-                    ),
-                ),
-                (
-                    "home_days",
-                    models.PositiveIntegerField(
-                        blank=True,
-                        default=30,
-                        null=True,
-                        validators=[
-                            django.core.validators.MaxValueValidator(
-                                36500, "At most 36,500 days (a hundred years); leave it empty to keep for ever."
-                            )
-                        ],
-                    ),
-                ),
-                (
-                    "output_days",
-                    models.PositiveIntegerField(
-                        blank=True,
-                        default=90,
-                        null=True,
-                        validators=[
-                            django.core.validators.MaxValueValidator(
-                                36500, "At most 36,500 days (a hundred years); leave it empty to keep for ever."
-                            )
-                        ],
-                    ),
-                ),
-                (
-                    "unused_workspace_days",
-                    models.PositiveIntegerField(
-                        blank=True,
-                        default=None,
-                        null=True,
-                        validators=[
-                            django.core.validators.MaxValueValidator(
-                                36500, "At most 36,500 days (a hundred years); leave it empty to keep for ever."
-                            )
-                        ],
-                    ),
-                ),
-                (
-                    "team",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="retention", to="dashboard.team"
-                    ),
-                ),
             ],
             options={
-                "verbose_name_plural": "retention policies",
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "name", "version"), name="environment_version_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Cap",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="caps", to="dashboard.team")),
+                ("measure", models.CharField(choices=[("awake_hours", "hours awake"), ("egress_bytes", "bytes over the network"), ("workspaces", "workspaces"), ("disk_bytes", "bytes on disk"), ("agent_tokens", "tokens of started agents"), ("agent_cost", "hundredths of the currency for models")], max_length=16)),
+                ("limit", models.PositiveBigIntegerField(validators=[django.core.validators.MinValueValidator(1)])),
+                ("warned_month", models.CharField(blank=True, max_length=7)),
+                ("met_month", models.CharField(blank=True, max_length=7)),
+                ("lifted_month", models.CharField(blank=True, max_length=7)),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "measure"), name="cap_once"),
+                    models.CheckConstraint(condition=models.Q(("measure__in", ["awake_hours", "egress_bytes", "workspaces", "disk_bytes", "agent_tokens", "agent_cost"])), name="cap_measure_known"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Prices",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name="prices", to="dashboard.team")),
+                ("currency", models.CharField(default="EUR", max_length=8)),
+                ("awake_hour", models.DecimalField(decimal_places=4, default=0, max_digits=12, validators=[django.core.validators.MinValueValidator(0)])),
+                ("egress_gb", models.DecimalField(decimal_places=4, default=0, max_digits=12, validators=[django.core.validators.MinValueValidator(0)])),
+                ("input_mtok", models.DecimalField(decimal_places=4, default=0, max_digits=12, validators=[django.core.validators.MinValueValidator(0)])),
+                ("output_mtok", models.DecimalField(decimal_places=4, default=0, max_digits=12, validators=[django.core.validators.MinValueValidator(0)])),
+            ],
+            options={
+                "verbose_name_plural": "prices",
+            },
+        ),
+        migrations.CreateModel(
+            name="PurgeReceipt",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="purge_receipts", to="dashboard.team")),
+                ("body", models.JSONField()),
+                ("sha256", models.CharField(max_length=64)),
+                ("signature", models.CharField(max_length=88)),
+                ("created_at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["team", "created_at"], name="purge_receipt_by_time"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="RetentionRule",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="retention_rules", to="dashboard.team")),
+                ("environment", models.CharField(blank=True, max_length=80)),
+                ("layer", models.CharField(max_length=40)),
+                ("days", models.PositiveIntegerField(blank=True, null=True, validators=[django.core.validators.MaxValueValidator(36500, "At most 36,500 days (a hundred years); leave it empty to keep for ever.")])),
+                ("hours", models.PositiveIntegerField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(1, "At least 1 hour."), django.core.validators.MaxValueValidator(8760, "At most 8,760 hours (a year).")])),
+                ("keep_newest", models.PositiveIntegerField(default=0, validators=[django.core.validators.MaxValueValidator(1000000, "At most 1,000,000.")])),
+                ("keep_daily", models.PositiveIntegerField(default=0, validators=[django.core.validators.MaxValueValidator(1000000, "At most 1,000,000.")])),
+                ("keep_weekly", models.PositiveIntegerField(default=0, validators=[django.core.validators.MaxValueValidator(1000000, "At most 1,000,000.")])),
+                ("keep_monthly", models.PositiveIntegerField(default=0, validators=[django.core.validators.MaxValueValidator(1000000, "At most 1,000,000.")])),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "environment", "layer"), name="retention_rule_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="TeamRetention",
+            fields=[
+            ],
+            options={
+                "verbose_name": "retention of a team",
+                "verbose_name_plural": "retention",
+                "proxy": True,
+            },
+            bases=("dashboard.team",),
+        ),
+        migrations.CreateModel(
+            name="Secret",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="secrets", to="dashboard.team")),
+                ("name", models.CharField(max_length=80)),
+                ("scope", models.CharField(choices=[("setup", "Setup"), ("agent", "Agent"), ("host", "Handrail, for repositories"), ("models", "Handrail, for models"), ("signing", "Handrail, for signatures of commits")], max_length=8)),
+                ("origin", models.CharField(blank=True, default="", max_length=300)),
+                ("host_key", models.TextField(blank=True, default="")),
+                ("public_key", models.TextField(blank=True, default="")),
+                ("code_host", models.CharField(blank=True, choices=[("github", "GitHub"), ("gitlab", "GitLab"), ("gitea", "Gitea"), ("forgejo", "Forgejo")], default="", max_length=8)),
+                ("value", models.BinaryField()),
+                ("version", models.UUIDField(default=uuid.uuid4)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("set_at", models.DateTimeField(null=True)),
+                ("set_by", models.JSONField(default=dict)),
+                ("last_used_at", models.DateTimeField(editable=False, null=True)),
+                ("warned_expiry", models.DateTimeField(editable=False, null=True)),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "name", "scope"), name="secret_name_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="StoreIdentity",
+            fields=[
+                ("team", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name="store_identity", serialize=False, to="dashboard.team")),
+                ("store_id", models.CharField(max_length=64)),
+                ("host", models.CharField(blank=True, max_length=120)),
+            ],
+            options={
+                "verbose_name_plural": "store identities",
+            },
+        ),
+        migrations.CreateModel(
+            name="WorkspaceLabel",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="label_rows", to="workspaces.workspace")),
+                ("name", models.CharField(max_length=64)),
+                ("value", models.CharField(max_length=200)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["name", "value"], name="label_by_value"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "name"), name="label_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Artifact",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.team")),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="artifacts", to="workspaces.workspace")),
+                ("key", models.CharField(max_length=64)),
+                ("repository", models.CharField(blank=True, max_length=500)),
+                ("snapshot_number", models.PositiveIntegerField()),
+                ("name", models.CharField(max_length=100)),
+                ("note", models.TextField(blank=True)),
+                ("paths", models.JSONField(default=list)),
+                ("tree", models.BinaryField(blank=True, max_length=32, null=True)),
+                ("entries", models.PositiveIntegerField(default=0)),
+                ("bytes", models.PositiveBigIntegerField(default=0)),
+                ("by", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["team", "repository", "name", "created_at"], name="artifact_by_name"),
+                    models.Index(fields=["team", "created_at"], name="artifact_of_team"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("name", ""), _negated=True), name="artifact_named"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AgentAtWork",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="at_work", to="workspaces.workspace")),
+                ("agent", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dashboard.agent")),
+                ("at", models.DateTimeField(blank=True, null=True)),
+                ("warned_at", models.DateTimeField(blank=True, null=True)),
+                ("refused_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "verbose_name": "agent at work",
+                "verbose_name_plural": "agents at work",
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "agent"), name="agent_at_work_once"),
+                ],
             },
         ),
         migrations.CreateModel(
             name="Run",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="workspaces.workspace")),
+                ("runner", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to="workspaces.runner")),
                 ("epoch", models.PositiveIntegerField(default=0)),
                 ("owner", models.JSONField(default=dict)),
                 ("started_at", models.DateTimeField()),
                 ("ready_at", models.DateTimeField(blank=True, null=True)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
                 ("end_reason", models.CharField(blank=True, max_length=200)),
-                (
-                    "end_code",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("paused", "paused"),
-                            ("stopped", "stopped"),
-                            ("trashed", "deleted"),
-                            ("set_up_again", "set up again"),
-                            ("not_started", "Could not be started."),
-                            ("never_up", "It never started."),
-                            ("runner_stopped", "The runner stopped while it was starting."),
-                            ("restored", "The database was put back to before it."),
-                            ("out_of_memory", "out of memory"),
-                            ("host_restarted", "the host restarted"),
-                            ("crashed", "its first process was killed or crashed"),
-                            ("removed", "its container was removed by somebody else"),
-                            ("unseen", "It had exited."),
-                            ("lost", "nothing is left of what ran"),
-                            ("unknown", "its driver cannot tell why"),
-                        ],
-                        max_length=16,
-                    ),
-                ),
+                ("end_code", models.CharField(blank=True, choices=[("paused", "paused"), ("stopped", "stopped"), ("archived", "archived"), ("trashed", "deleted"), ("rebuilt", "rebuilt"), ("not_started", "Could not be started."), ("never_up", "It never started."), ("runner_stopped", "The runner stopped while it was starting."), ("restored", "The database was restored to a time before it."), ("out_of_memory", "out of memory"), ("host_restarted", "the host restarted"), ("crashed", "its first process was killed or crashed"), ("backend_lost", "the engine that it depends on was stopped"), ("removed", "its container was removed by somebody else"), ("unseen", "It had exited."), ("lost", "nothing is left of what ran"), ("unknown", "its driver cannot tell why")], max_length=16)),
+                ("dismissed_at", models.DateTimeField(blank=True, null=True)),
+                ("stopped_services", models.JSONField(blank=True, default=list)),
+                ("memory_kept", models.BooleanField(default=False)),
                 ("cold", models.BooleanField(default=True)),
                 ("setup_seconds", models.FloatField(blank=True, null=True)),
                 ("first_useful_at", models.DateTimeField(blank=True, null=True)),
                 ("proof_entries", models.PositiveIntegerField(blank=True, null=True)),
                 ("proof_differ", models.PositiveIntegerField(blank=True, null=True)),
                 ("network", models.CharField(blank=True, max_length=300)),
-                (
-                    "runner",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to="workspaces.runner"
-                    ),
-                ),
+                ("forwarded", models.JSONField(blank=True, default=list)),
+                ("closed_ports", models.JSONField(blank=True, default=list)),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["workspace", "started_at"], name="run_by_time"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(condition=models.Q(("ended_at", None)), fields=("workspace",), name="run_one_open"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Snapshot",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="snapshots", to="workspaces.workspace")),
+                ("number", models.PositiveIntegerField()),
+                ("tree", models.BinaryField(max_length=32)),
+                ("parent", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="children", to="workspaces.snapshot")),
+                ("kind", models.CharField(max_length=24)),
+                ("label", models.CharField(blank=True, max_length=120)),
+                ("entries", models.PositiveBigIntegerField()),
+                ("bytes", models.PositiveBigIntegerField()),
+                ("added_bytes", models.PositiveBigIntegerField()),
+                ("skipped", models.JSONField(blank=True, default=list)),
+                ("pinned", models.BooleanField(default=False)),
+                ("by", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
+                ("trashed_at", models.DateTimeField(blank=True, null=True)),
+                ("drop_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["tree"], name="snapshot_by_tree"),
+                    models.Index(fields=["created_at", "workspace", "added_bytes"], name="snapshot_by_time"),
+                    models.Index(condition=models.Q(("drop_at__isnull", False)), fields=["drop_at"], name="snapshot_by_drop"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "number"), name="snapshot_number_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Workspace",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="workspaces", to="dashboard.team")),
+                ("key", models.CharField(max_length=64, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9._-]{0,63}\\Z')])),
+                ("description", models.CharField(blank=True, max_length=500)),
+                ("environment", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="workspaces", to="workspaces.environment")),
+                ("runner", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name="workspaces", to="workspaces.runner")),
+                ("state", models.CharField(choices=[("creating", "Creating"), ("setting_up", "Setting Up"), ("ready", "Ready"), ("paused", "Paused"), ("stopped", "Stopped"), ("archived", "Archived"), ("failed", "Failed")], default="creating", max_length=16)),
+                ("reason", models.TextField(blank=True)),
+                ("reason_code", models.CharField(blank=True, choices=[("unreachable", "Unreachable"), ("backend_lost", "Backend Lost"), ("held_up", "Held Up"), ("not_cleared", "Not Cleared")], max_length=16)),
+                ("labels", models.JSONField(blank=True, default=dict)),
+                ("source", models.JSONField(blank=True, default=dict)),
+                ("uid", models.PositiveIntegerField(blank=True, null=True, unique=True)),
+                ("repository_files", models.JSONField(blank=True, default=list)),
+                ("base", models.JSONField(blank=True, default=dict)),
+                ("home_layer", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.homelayer")),
+                ("disk_generation", models.PositiveIntegerField(default=0)),
+                ("baseline", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.snapshot")),
+                ("head", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.snapshot")),
+                ("next_snapshot", models.PositiveIntegerField(default=1)),
+                ("created_by_agent", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="created", to="dashboard.agent")),
+                ("created_by_user", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("owner", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("ticket", models.CharField(blank=True, max_length=100)),
+                ("forked_from", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="forks", to="workspaces.workspace")),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("last_active_at", models.DateTimeField(blank=True, null=True)),
+                ("awake_until", models.DateTimeField(blank=True, null=True)),
+                ("missing_snapshot", models.TextField(blank=True)),
+                ("proof", models.JSONField(blank=True, default=dict)),
+                ("alarm", models.JSONField(blank=True, default=dict)),
+                ("vitals", models.JSONField(blank=True, default=dict)),
+                ("hook_problem", models.TextField(blank=True)),
+                ("held", models.BooleanField(default=False)),
+                ("not_held", models.TextField(blank=True)),
+                ("remotes", models.JSONField(blank=True, default=dict)),
+                ("host_ports", models.JSONField(blank=True, default=list)),
+                ("hook_problem_at", models.DateTimeField(blank=True, null=True)),
+                ("warned_at", models.DateTimeField(blank=True, null=True)),
+                ("home_swept_at", models.DateTimeField(blank=True, null=True)),
+                ("trashed_at", models.DateTimeField(blank=True, null=True)),
+                ("purge_at", models.DateTimeField(blank=True, null=True)),
+                ("purged_at", models.DateTimeField(blank=True, null=True)),
+                ("bound_agents", models.ManyToManyField(blank=True, related_name="bound_workspaces", to="dashboard.agent")),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["team", "state"], name="workspace_by_state"),
+                    models.Index(fields=["team", "created_at"], name="workspace_by_time"),
+                    models.Index(fields=["purge_at"], name="workspace_by_purge"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(condition=models.Q(("trashed_at", None)), fields=("team", "key"), name="workspace_key_once"),
+                    models.CheckConstraint(condition=models.Q(("state__in", ["creating", "setting_up", "ready", "paused", "stopped", "archived", "failed"])), name="workspace_state_known"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Manifest",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("snapshot", models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="manifest", to="workspaces.snapshot")),
+                ("run", models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="manifest", to="workspaces.run")),
+                ("body", models.JSONField()),
+                ("sha256", models.CharField(max_length=64)),
+                ("signature", models.CharField(blank=True, max_length=88)),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(models.Q(("run__isnull", False), ("snapshot", None)), models.Q(("run", None), ("snapshot__isnull", False)), _connector="OR"), name="manifest_of_one"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Checkpoint",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="checkpoints", to="workspaces.workspace")),
+                ("name", models.CharField(max_length=100)),
+                ("snapshot", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.snapshot")),
+                ("snapshot_number", models.PositiveIntegerField()),
+                ("environment", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to="workspaces.environment")),
+                ("base", models.JSONField(blank=True, default=dict)),
+                ("disk_generation", models.PositiveIntegerField()),
+                ("began", models.CharField(blank=True, max_length=64)),
+                ("bytes", models.PositiveBigIntegerField(blank=True, null=True)),
+                ("by", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["workspace", "created_at"], name="checkpoint_by_time"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "name"), name="checkpoint_name_once"),
+                    models.CheckConstraint(condition=models.Q(("name", ""), _negated=True), name="checkpoint_named"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="PullRequest",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="pull_requests", to="workspaces.workspace")),
+                ("number", models.PositiveIntegerField()),
+                ("url", models.CharField(max_length=600)),
+                ("branch", models.CharField(max_length=200)),
+                ("base", models.CharField(max_length=200)),
+                ("title", models.CharField(max_length=250)),
+                ("sha", models.CharField(max_length=64)),
+                ("by", models.JSONField(default=dict)),
+                ("opened_at", models.DateTimeField()),
+                ("pushed_at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "url"), name="pull_request_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="NoteVersion",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="notes", to="workspaces.workspace")),
+                ("number", models.PositiveIntegerField()),
+                ("text", models.TextField(blank=True)),
+                ("sha256", models.CharField(blank=True, max_length=64)),
+                ("by", models.JSONField(default=dict)),
+                ("redacted", models.JSONField(blank=True, default=list)),
+                ("is_cut", models.BooleanField(default=False)),
+                ("days", models.PositiveSmallIntegerField(blank=True, null=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("given_at", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "number"), name="note_number_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Lesson",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="lessons", to="dashboard.team")),
+                ("repository", models.CharField(max_length=500)),
+                ("number", models.PositiveIntegerField()),
+                ("text", models.TextField()),
+                ("sha256", models.CharField(max_length=64)),
+                ("state", models.CharField(choices=[("proposed", "Proposed"), ("accepted", "Accepted"), ("declined", "Declined"), ("removed", "Removed")], default="proposed", max_length=16)),
+                ("author", models.JSONField(default=dict)),
+                ("proposed_by", models.JSONField(default=dict)),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="lessons", to="workspaces.workspace")),
+                ("workspace_key", models.CharField(blank=True, max_length=64)),
+                ("note_number", models.PositiveIntegerField(blank=True, null=True)),
+                ("redacted", models.JSONField(blank=True, default=list)),
+                ("days", models.PositiveSmallIntegerField(blank=True, null=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("decided_by", models.JSONField(blank=True, default=dict)),
+                ("decided_at", models.DateTimeField(blank=True, null=True)),
+                ("removed_by", models.JSONField(blank=True, default=dict)),
+                ("removed_at", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["team", "created_at"], name="lesson_by_time"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "repository", "number"), name="lesson_number_once"),
+                    models.CheckConstraint(condition=models.Q(("state__in", ["proposed", "accepted", "declined", "removed"])), name="lesson_state_known"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="HandOver",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="hand_overs", to="workspaces.workspace")),
+                ("snapshot", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.snapshot")),
+                ("snapshot_number", models.PositiveIntegerField()),
+                ("manifest_sha256", models.CharField(blank=True, max_length=64)),
+                ("note", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.noteversion")),
+                ("questions", models.JSONField(blank=True, default=list)),
+                ("message", models.TextField(blank=True)),
+                ("redacted", models.JSONField(blank=True, default=list)),
+                ("to", models.JSONField(default=dict)),
+                ("by", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["workspace", "created_at"], name="hand_over_by_time"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="EgressDay",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="egress_days", to="workspaces.workspace")),
+                ("day", models.DateField()),
+                ("sent", models.PositiveBigIntegerField(default=0)),
+                ("received", models.PositiveBigIntegerField(default=0)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["day"], name="egress_by_day"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "day"), name="egress_day_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Allowance",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="allowances", to="workspaces.workspace")),
+                ("rule", models.CharField(max_length=300)),
+                ("phase", models.CharField(default="agent", max_length=16)),
+                ("scope", models.CharField(max_length=16)),
+                ("by", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["workspace", "ended_at"], name="allowance_open"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("scope__in", ["once", "workspace", "environment"])), name="allowance_scope"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Contact",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="contacts", to="workspaces.workspace")),
+                ("phase", models.CharField(max_length=16)),
+                ("host", models.CharField(max_length=253)),
+                ("port", models.PositiveIntegerField()),
+                ("method", models.CharField(max_length=16)),
+                ("allowed", models.BooleanField()),
+                ("code", models.CharField(blank=True, max_length=32)),
+                ("why", models.CharField(blank=True, max_length=200)),
+                ("count", models.PositiveBigIntegerField(default=0)),
+                ("sent", models.PositiveBigIntegerField(default=0)),
+                ("received", models.PositiveBigIntegerField(default=0)),
+                ("first_at", models.DateTimeField()),
+                ("last_at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "phase", "host", "port", "method", "allowed", "why"), name="contact_counted_once"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Operation",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("runner", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name="operations", to="workspaces.runner")),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="operations", to="workspaces.workspace")),
+                ("team", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="operations", to="dashboard.team")),
                 ("kind", models.CharField(max_length=64)),
                 ("args", models.JSONField(default=dict)),
                 ("exclusive", models.BooleanField(default=False)),
-                (
-                    "phase",
-                    models.CharField(
-                        choices=[
-                            ("due", "Due"),
-                            ("claimed", "Claimed"),
-                            ("started", "Started"),
-                            ("settled", "Settled"),
-                            ("uncertain", "Uncertain"),
-                        ],
-                        default="due",
-                        max_length=16,
-                    ),
-                ),
+                ("phase", models.CharField(choices=[("due", "Due"), ("claimed", "Claimed"), ("started", "Started"), ("settled", "Settled"), ("uncertain", "Uncertain")], default="due", max_length=16)),
                 ("epoch", models.PositiveIntegerField(default=0)),
                 ("lease_until", models.DateTimeField(blank=True, null=True)),
                 ("due_at", models.DateTimeField()),
@@ -238,376 +652,46 @@ class Migration(migrations.Migration):
                 ("cancelled_at", models.DateTimeField(blank=True, null=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("settled_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "runner",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="operations",
-                        to="workspaces.runner",
-                    ),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
-            name="Secret",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("name", models.CharField(max_length=80)),
-                ("scope", models.CharField(choices=[("setup", "Setup"), ("agent", "Agent")], max_length=8)),
-                ("value", models.BinaryField()),
-                ("version", models.UUIDField(default=uuid.uuid4)),
-                ("expires_at", models.DateTimeField(blank=True, null=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("set_at", models.DateTimeField(null=True)),
-                ("set_by", models.JSONField(default=dict)),
-                (
-                    "team",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="secrets", to="dashboard.team"
-                    ),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
-            name="Snapshot",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("number", models.PositiveIntegerField()),
-                ("tree", models.BinaryField(max_length=32)),
-                ("kind", models.CharField(max_length=24)),
-                ("label", models.CharField(blank=True, max_length=120)),
-                ("entries", models.PositiveBigIntegerField()),
-                ("bytes", models.PositiveBigIntegerField()),
-                ("added_bytes", models.PositiveBigIntegerField()),
-                ("skipped", models.JSONField(blank=True, default=list)),
-                ("pinned", models.BooleanField(default=False)),
-                ("by", models.JSONField(default=dict)),
-                ("created_at", models.DateTimeField()),
-                (
-                    "parent",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="children",
-                        to="workspaces.snapshot",
-                    ),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
-            name="Manifest",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("body", models.JSONField()),
-                ("sha256", models.CharField(max_length=64)),
-                (
-                    "run",
-                    models.OneToOneField(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="manifest",
-                        to="workspaces.run",
-                    ),
-                ),
-                (
-                    "snapshot",
-                    models.OneToOneField(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="manifest",
-                        to="workspaces.snapshot",
-                    ),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
-            name="Upkeep",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "work",
-                    models.CharField(
-                        choices=[("check", "Check"), ("collect", "Free space"), ("repair", "Repair")], max_length=16
-                    ),
-                ),
-                ("round", models.PositiveIntegerField(default=0)),
-                ("full", models.BooleanField(default=False)),
-                ("by", models.JSONField(default=dict)),
-                ("progress", models.JSONField(default=dict)),
-                ("outcome", models.JSONField(blank=True, null=True)),
-                ("ok", models.BooleanField(null=True)),
-                ("asked_at", models.DateTimeField()),
-                ("noted_at", models.DateTimeField(blank=True, null=True)),
-                ("started_at", models.DateTimeField(blank=True, null=True)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
-                ("cancelled_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "team",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="upkeep", to="dashboard.team"
-                    ),
-                ),
+                ("dismissed_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                "verbose_name_plural": "upkeep",
+                "indexes": [
+                    models.Index(fields=["runner", "phase", "due_at"], name="operation_by_due"),
+                    models.Index(condition=models.Q(("phase__in", ["due", "claimed", "started"])), fields=["workspace"], name="operation_under_way"),
+                    models.Index(condition=models.Q(("phase", "uncertain")), fields=["workspace"], name="operation_uncertain"),
+                    models.Index(condition=models.Q(("team__isnull", False)), fields=["team", "kind"], name="operation_of_store"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("phase__in", ["due", "claimed", "started", "settled", "uncertain"])), name="operation_phase_known"),
+                    models.UniqueConstraint(condition=models.Q(("exclusive", True), ("phase__in", ["claimed", "started"])), fields=("workspace",), name="operation_one_exclusive"),
+                    models.UniqueConstraint(condition=models.Q(("phase__in", ["due", "claimed", "started"])), fields=("team", "kind"), name="operation_one_of_team"),
+                    models.CheckConstraint(condition=models.Q(("workspace", None), ("team", None), _connector="OR"), name="operation_of_one"),
+                    models.CheckConstraint(condition=models.Q(models.Q(("phase", "settled"), _negated=True), ("outcome__isnull", False), _connector="OR"), name="operation_settled_has_outcome"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name="Workspace",
+            name="Preview",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "key",
-                    models.CharField(
-                        max_length=64,
-                        validators=[django.core.validators.RegexValidator("^[a-z0-9][a-z0-9._-]{0,63}\\Z")],
-                    ),
-                ),
-                ("description", models.CharField(blank=True, max_length=500)),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("creating", "Creating"),
-                            ("setting_up", "Setting Up"),
-                            ("ready", "Ready"),
-                            ("paused", "Paused"),
-                            ("stopped", "Stopped"),
-                            ("failed", "Failed"),
-                        ],
-                        default="creating",
-                        max_length=16,
-                    ),
-                ),
-                ("reason", models.TextField(blank=True)),
-                (
-                    "reason_code",
-                    models.CharField(
-                        blank=True,
-                        choices=[("unreachable", "Unreachable"), ("not_cleared", "Not Cleared")],
-                        max_length=16,
-                    ),
-                ),
-                ("labels", models.JSONField(blank=True, default=dict)),
-                ("source", models.JSONField(blank=True, default=dict)),
-                ("uid", models.PositiveIntegerField(blank=True, null=True, unique=True)),
-                ("base", models.JSONField(blank=True, default=dict)),
-                ("disk_generation", models.PositiveIntegerField(default=0)),
-                ("next_snapshot", models.PositiveIntegerField(default=1)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("last_active_at", models.DateTimeField(blank=True, null=True)),
-                ("awake_until", models.DateTimeField(blank=True, null=True)),
-                ("owed", models.TextField(blank=True)),
-                ("proof", models.JSONField(blank=True, default=dict)),
-                ("alarm", models.JSONField(blank=True, default=dict)),
-                ("vitals", models.JSONField(blank=True, default=dict)),
-                ("hook_problem", models.TextField(blank=True)),
-                ("hook_problem_at", models.DateTimeField(blank=True, null=True)),
-                ("warned_at", models.DateTimeField(blank=True, null=True)),
-                ("home_swept_at", models.DateTimeField(blank=True, null=True)),
-                ("trashed_at", models.DateTimeField(blank=True, null=True)),
-                ("purge_at", models.DateTimeField(blank=True, null=True)),
-                ("purged_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "baseline",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to="workspaces.snapshot",
-                    ),
-                ),
-                (
-                    "bound_agents",
-                    models.ManyToManyField(blank=True, related_name="bound_workspaces", to="dashboard.agent"),
-                ),
-                (
-                    "created_by_agent",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="created",
-                        to="dashboard.agent",
-                    ),
-                ),
-                (
-                    "created_by_user",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "environment",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="workspaces",
-                        to="workspaces.environment",
-                    ),
-                ),
-                (
-                    "head",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to="workspaces.snapshot",
-                    ),
-                ),
-                (
-                    "runner",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="workspaces",
-                        to="workspaces.runner",
-                    ),
-                ),
-                (
-                    "team",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="workspaces", to="dashboard.team"
-                    ),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
-            name="Terminal",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("argv", models.JSONField()),
-                ("cols", models.PositiveSmallIntegerField(default=80)),
-                ("rows", models.PositiveSmallIntegerField(default=24)),
-                ("host_process", models.JSONField(default=dict)),
-                ("first_offset", models.PositiveBigIntegerField(default=0)),
-                ("bytes", models.PositiveBigIntegerField(default=0)),
-                ("exit_status", models.IntegerField(blank=True, null=True)),
-                ("opened_by", models.JSONField(default=dict)),
-                ("swept_at", models.DateTimeField(blank=True, null=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "operation",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="terminal", to="workspaces.operation"
-                    ),
-                ),
-                (
-                    "run",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="terminals",
-                        to="workspaces.run",
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="terminals", to="workspaces.workspace"
-                    ),
-                ),
-            ],
-        ),
-        migrations.AddField(
-            model_name="snapshot",
-            name="workspace",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="snapshots", to="workspaces.workspace"
-            ),
-        ),
-        migrations.CreateModel(
-            name="SecretFinding",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("path", models.TextField()),
-                ("path_sha256", models.CharField(max_length=64)),
-                ("found_at", models.DateTimeField()),
-                ("kept_at", models.DateTimeField(blank=True, null=True)),
-                ("kept_by", models.JSONField(blank=True, default=dict)),
-                (
-                    "handed",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="findings",
-                        to="workspaces.handedsecret",
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="secret_findings",
-                        to="workspaces.workspace",
-                    ),
-                ),
-            ],
-        ),
-        migrations.AddField(
-            model_name="run",
-            name="workspace",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="workspaces.workspace"
-            ),
-        ),
-        migrations.AddField(
-            model_name="operation",
-            name="workspace",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="operations",
-                to="workspaces.workspace",
-            ),
-        ),
-        migrations.AddField(
-            model_name="handedsecret",
-            name="workspace",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="handed_secrets", to="workspaces.workspace"
-            ),
-        ),
-        migrations.CreateModel(
-            name="Contact",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("phase", models.CharField(max_length=16)),
-                ("host", models.CharField(max_length=253)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="previews", to="workspaces.workspace")),
                 ("port", models.PositiveIntegerField()),
-                ("method", models.CharField(max_length=16)),
-                ("allowed", models.BooleanField()),
-                ("why", models.CharField(blank=True, max_length=200)),
-                ("count", models.PositiveBigIntegerField(default=0)),
-                ("sent", models.PositiveBigIntegerField(default=0)),
-                ("received", models.PositiveBigIntegerField(default=0)),
-                ("first_at", models.DateTimeField()),
-                ("last_at", models.DateTimeField()),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="contacts", to="workspaces.workspace"
-                    ),
-                ),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("session_key", models.CharField(blank=True, max_length=40)),
+                ("ticket_sha256", models.CharField(max_length=64, unique=True)),
+                ("ticket_used_at", models.DateTimeField(blank=True, null=True)),
+                ("secret_sha256", models.CharField(blank=True, db_index=True, max_length=64)),
+                ("created_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField()),
             ],
         ),
         migrations.CreateModel(
             name="Command",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="commands", to="workspaces.workspace")),
+                ("operation", models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name="command", to="workspaces.operation")),
+                ("run", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="commands", to="workspaces.run")),
                 ("argv", models.JSONField()),
                 ("shown", models.TextField()),
                 ("cwd", models.TextField(default="/workspace")),
@@ -615,6 +699,8 @@ class Migration(migrations.Migration):
                 ("check_name", models.CharField(blank=True, max_length=80)),
                 ("service", models.CharField(blank=True, max_length=80)),
                 ("timeout_s", models.PositiveIntegerField(default=3600)),
+                ("envelope", models.JSONField(blank=True, null=True)),
+                ("blocked", models.JSONField(blank=True, default=list)),
                 ("exit_status", models.IntegerField(blank=True, null=True)),
                 ("signal", models.IntegerField(blank=True, null=True)),
                 ("output_bytes", models.PositiveBigIntegerField(default=0)),
@@ -627,215 +713,221 @@ class Migration(migrations.Migration):
                 ("body_hash", models.CharField(blank=True, max_length=64)),
                 ("by", models.JSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
-                (
-                    "operation",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="command", to="workspaces.operation"
-                    ),
-                ),
-                (
-                    "run",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="commands",
-                        to="workspaces.run",
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="commands", to="workspaces.workspace"
-                    ),
-                ),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["workspace", "created_at"], name="command_by_time"),
+                    models.Index(fields=["created_at"], name="command_of_all_by_time"),
+                    models.Index(condition=models.Q(("check_name", ""), _negated=True), fields=["workspace", "check_name", "created_at"], name="command_by_check"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "idempotency_key"), name="command_idempotency_once"),
+                ],
+            },
         ),
         migrations.CreateModel(
-            name="Allowance",
+            name="Terminal",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("rule", models.CharField(max_length=300)),
-                ("phase", models.CharField(default="agent", max_length=16)),
-                ("scope", models.CharField(max_length=16)),
-                ("by", models.JSONField(default=dict)),
-                ("created_at", models.DateTimeField()),
-                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="terminals", to="workspaces.workspace")),
+                ("operation", models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name="terminal", to="workspaces.operation")),
+                ("run", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="terminals", to="workspaces.run")),
+                ("argv", models.JSONField()),
+                ("cols", models.PositiveSmallIntegerField(default=80)),
+                ("rows", models.PositiveSmallIntegerField(default=24)),
+                ("host_process", models.JSONField(default=dict)),
+                ("first_offset", models.PositiveBigIntegerField(default=0)),
+                ("bytes", models.PositiveBigIntegerField(default=0)),
+                ("exit_status", models.IntegerField(blank=True, null=True)),
+                ("opened_by", models.JSONField(default=dict)),
+                ("envelope", models.JSONField(blank=True, null=True)),
+                ("blocked", models.JSONField(blank=True, default=list)),
+                ("shared", models.BooleanField(default=False)),
+                ("swept_at", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="allowances",
-                        to="workspaces.workspace",
-                    ),
-                ),
             ],
         ),
         migrations.CreateModel(
-            name="WorkspaceLabel",
+            name="Rehearsal",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="rehearsals", to="workspaces.workspace")),
+                ("operation", models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="rehearsal", to="workspaces.operation")),
+                ("status", models.CharField(choices=[("running", "Running"), ("done", "Done"), ("failed", "Failed"), ("outdated", "Outdated"), ("applied", "Applied")], default="running", max_length=12)),
+                ("base", models.BinaryField(blank=True, max_length=32, null=True)),
+                ("tree", models.BinaryField(blank=True, max_length=32, null=True)),
+                ("exit_status", models.IntegerField(blank=True, null=True)),
+                ("output", models.TextField(blank=True)),
+                ("output_bytes", models.PositiveBigIntegerField(default=0)),
+                ("changes", models.JSONField(blank=True, default=list)),
+                ("change_count", models.PositiveIntegerField(default=0)),
+                ("tried", models.JSONField(blank=True, default=list)),
+                ("note", models.TextField(blank=True)),
+                ("obstacle", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("status__in", ["running", "done", "failed", "outdated", "applied"])), name="rehearsal_status_known"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Hold",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="holds", to="dashboard.team")),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="holds", to="workspaces.workspace")),
+                ("snapshot", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="holds", to="workspaces.snapshot")),
+                ("reason", models.CharField(max_length=500)),
+                ("until", models.DateTimeField(blank=True, null=True)),
+                ("by", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
+                ("released_at", models.DateTimeField(blank=True, null=True)),
+                ("released_by", models.JSONField(blank=True, default=dict)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["team", "released_at"], name="hold_by_team"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("snapshot", None), ("workspace__isnull", False), _connector="OR"), name="hold_names_workspace"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="SeenFile",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("name", models.CharField(max_length=64)),
-                ("value", models.CharField(max_length=200)),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="label_rows",
-                        to="workspaces.workspace",
-                    ),
-                ),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="workspaces.workspace")),
+                ("digest", models.CharField(max_length=64)),
+                ("at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "user", "digest"), name="seen_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Schedule",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="schedules", to="dashboard.team")),
+                ("name", models.CharField(max_length=80)),
+                ("cron", models.CharField(max_length=120)),
+                ("zone", models.CharField(default="UTC", max_length=64)),
+                ("kind", models.CharField(choices=[("command", "A command"), ("check", "A check of the environment"), ("agent", "An agent with a task")], max_length=16)),
+                ("command", models.TextField(blank=True)),
+                ("check_name", models.CharField(blank=True, max_length=80)),
+                ("agent_job", models.JSONField(blank=True, default=dict)),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="schedules", to="workspaces.workspace")),
+                ("environment", models.CharField(blank=True, max_length=80)),
+                ("catch_up", models.CharField(choices=[("skip", "Skip them"), ("once", "Run once, as soon as Handrail runs again")], default="skip", max_length=8)),
+                ("budget_minutes", models.PositiveIntegerField(blank=True, null=True)),
+                ("keep", models.PositiveSmallIntegerField(default=100)),
+                ("owner", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("paused_at", models.DateTimeField(blank=True, null=True)),
+                ("next_due_at", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["next_due_at"], name="schedule_by_due"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "name"), name="schedule_name_once"),
+                    models.CheckConstraint(condition=models.Q(("workspace", None), ("environment", ""), _connector="XOR"), name="schedule_in_workspace_or_environment"),
+                    models.CheckConstraint(condition=models.Q(("kind__in", ["command", "check", "agent"])), name="schedule_kind_known"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ScheduledRun",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("schedule", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="workspaces.schedule")),
+                ("due_at", models.DateTimeField()),
+                ("asked_by", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL)),
+                ("by_hand", models.BooleanField(default=False)),
+                ("state", models.CharField(choices=[("waiting", "Starting"), ("running", "Running"), ("passed", "Passed"), ("failed", "Failed"), ("stopped", "Stopped by a person"), ("unclear", "Outcome unknown"), ("not_started", "Could not start"), ("skipped", "Skipped")], default="waiting", max_length=16)),
+                ("reason", models.TextField(blank=True)),
+                ("workspace", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.workspace")),
+                ("preparing", models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.operation")),
+                ("command", models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="scheduled_run", to="workspaces.command")),
+                ("started_at", models.DateTimeField(blank=True, null=True)),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+                ("exit_status", models.IntegerField(blank=True, null=True)),
+                ("output_bytes", models.PositiveBigIntegerField(default=0)),
+                ("output_sha256", models.CharField(blank=True, max_length=64)),
+                ("budget_until", models.DateTimeField(blank=True, null=True)),
+                ("budget_asked_at", models.DateTimeField(blank=True, null=True)),
+                ("untold", models.CharField(blank=True, max_length=8)),
+            ],
+            options={
+                "ordering": ["-due_at"],
+                "indexes": [
+                    models.Index(condition=models.Q(("state__in", ["waiting", "running"])), fields=["state"], name="scheduled_run_open"),
+                    models.Index(condition=models.Q(("untold", ""), _negated=True), fields=["untold"], name="scheduled_run_untold"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("schedule", "due_at"), name="scheduled_run_once"),
+                    models.UniqueConstraint(condition=models.Q(("state__in", ["waiting", "running"])), fields=("schedule",), name="scheduled_run_one_at_a_time"),
+                    models.CheckConstraint(condition=models.Q(("state__in", ["waiting", "running", "passed", "failed", "stopped", "unclear", "not_started", "skipped"])), name="scheduled_run_state_known"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Screenshot",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("snapshot", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="workspaces.snapshot")),
+                ("kind", models.CharField(max_length=20)),
+                ("width", models.PositiveIntegerField()),
+                ("height", models.PositiveIntegerField()),
+                ("bytes", models.PositiveIntegerField()),
+                ("data", models.BinaryField()),
+                ("page", models.CharField(blank=True, max_length=500)),
+                ("by", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
             ],
         ),
-        migrations.AddConstraint(
-            model_name="environment",
-            constraint=models.UniqueConstraint(fields=("team", "name", "version"), name="environment_version_once"),
+        migrations.CreateModel(
+            name="HandedSecret",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="handed_secrets", to="workspaces.workspace")),
+                ("name", models.CharField(max_length=80)),
+                ("scope", models.CharField(choices=[("setup", "Setup"), ("agent", "Agent"), ("host", "Handrail, for repositories"), ("models", "Handrail, for models"), ("signing", "Handrail, for signatures of commits")], max_length=8)),
+                ("version", models.UUIDField()),
+                ("value", models.BinaryField()),
+                ("handed_at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "version"), name="secret_handed_once"),
+                ],
+            },
         ),
-        migrations.AddConstraint(
-            model_name="secret",
-            constraint=models.UniqueConstraint(fields=("team", "name", "scope"), name="secret_name_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="manifest",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("run__isnull", False), ("snapshot", None)),
-                    models.Q(("run", None), ("snapshot__isnull", False)),
-                    _connector="OR",
-                ),
-                name="manifest_of_one",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="upkeep",
-            constraint=models.UniqueConstraint(fields=("team", "work"), name="upkeep_one_of_each"),
-        ),
-        migrations.AddConstraint(
-            model_name="upkeep",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("work__in", ["check", "collect", "repair"])), name="upkeep_work_known"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="workspace",
-            index=models.Index(fields=["team", "state"], name="workspace_by_state"),
-        ),
-        migrations.AddIndex(
-            model_name="workspace",
-            index=models.Index(fields=["purge_at"], name="workspace_by_purge"),
-        ),
-        migrations.AddConstraint(
-            model_name="workspace",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("trashed_at", None)), fields=("team", "key"), name="workspace_key_once"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="workspace",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["creating", "setting_up", "ready", "paused", "stopped", "failed"])),
-                name="workspace_state_known",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="snapshot",
-            index=models.Index(fields=["tree"], name="snapshot_by_tree"),
-        ),
-        migrations.AddConstraint(
-            model_name="snapshot",
-            constraint=models.UniqueConstraint(fields=("workspace", "number"), name="snapshot_number_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="secretfinding",
-            constraint=models.UniqueConstraint(fields=("handed", "path_sha256"), name="secret_found_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="run",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("ended_at", None)), fields=("workspace",), name="run_one_open"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="operation",
-            index=models.Index(fields=["runner", "phase", "due_at"], name="operation_by_due"),
-        ),
-        migrations.AddIndex(
-            model_name="operation",
-            index=models.Index(
-                condition=models.Q(("phase__in", ["due", "claimed", "started"])),
-                fields=["workspace"],
-                name="operation_under_way",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="operation",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("phase__in", ["due", "claimed", "started", "settled", "uncertain"])),
-                name="operation_phase_known",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="operation",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("exclusive", True), ("phase__in", ["claimed", "started"])),
-                fields=("workspace",),
-                name="operation_one_exclusive",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="operation",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("phase", "settled"), _negated=True), ("outcome__isnull", False), _connector="OR"
-                ),
-                name="operation_settled_has_outcome",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="handedsecret",
-            constraint=models.UniqueConstraint(fields=("workspace", "version"), name="secret_handed_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="contact",
-            constraint=models.UniqueConstraint(
-                fields=("workspace", "phase", "host", "port", "method", "allowed", "why"), name="contact_counted_once"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="command",
-            index=models.Index(fields=["workspace", "created_at"], name="command_by_time"),
-        ),
-        migrations.AddIndex(
-            model_name="command",
-            index=models.Index(
-                condition=models.Q(("check_name", ""), _negated=True),
-                fields=["workspace", "check_name", "created_at"],
-                name="command_by_check",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="command",
-            constraint=models.UniqueConstraint(
-                fields=("workspace", "idempotency_key"), name="command_idempotency_once"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="allowance",
-            index=models.Index(fields=["workspace", "ended_at"], name="allowance_open"),
-        ),
-        migrations.AddConstraint(
-            model_name="allowance",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("scope__in", ["once", "workspace", "environment"])), name="allowance_scope"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="workspacelabel",
-            index=models.Index(fields=["name", "value"], name="label_by_value"),
-        ),
-        migrations.AddConstraint(
-            model_name="workspacelabel",
-            constraint=models.UniqueConstraint(fields=("workspace", "name"), name="label_once"),
+        migrations.CreateModel(
+            name="SecretFinding",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("workspace", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="secret_findings", to="workspaces.workspace")),
+                ("handed", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="findings", to="workspaces.handedsecret")),
+                ("path", models.TextField()),
+                ("path_sha256", models.CharField(max_length=64)),
+                ("found_at", models.DateTimeField()),
+                ("kept_at", models.DateTimeField(blank=True, null=True)),
+                ("kept_by", models.JSONField(blank=True, default=dict)),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("handed", "path_sha256"), name="secret_found_once"),
+                ],
+            },
         ),
     ]
