@@ -12,6 +12,7 @@ is copied. Workspace files are copied as they are at that time, whether or not p
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -137,7 +138,7 @@ DATABASE = "handrail.sqlite3"
 
 
 def restore(source: Path, settle) -> dict:
-    """Restore a backup into an empty HANDRAIL_HOME and return its manifest. Raise BackupError.
+    """Restore a backup into an empty HANDRAIL_HOME and return its manifest. Raise BackupError or DatabaseRefused.
 
     `settle(manifest)` is called once the database is in place and before any other process can open it here; it must
     make sure that nothing runs again.
@@ -148,6 +149,7 @@ def restore(source: Path, settle) -> dict:
         raise BackupError(
             f"This backup is of a {manifest['database']} database, but DATABASE_URL is a {connection.vendor} database."
         )
+    database.refuse_misfit(_applied_in(source), "The database of this backup")
     _refuse_unless_empty(home)
     with _not_running(home):
         staged = make_private(home / RESTORING)
@@ -167,6 +169,16 @@ def restore(source: Path, settle) -> dict:
         except (OSError, sqlite3.Error) as error:
             raise BackupError(f"The backup could not be restored: {error}. Empty {home} and try again.") from error
     return manifest
+
+
+def _applied_in(source: Path) -> set[tuple[str, str]]:
+    """Return the migrations applied to the database of a backup, which is only read."""
+    if connection.vendor == "sqlite":
+        with closing(sqlite3.connect(f"{(source / SQLITE).as_uri()}?mode=ro", uri=True)) as opened:
+            return set(opened.execute("SELECT app, name FROM django_migrations"))
+    dumped = _postgres("pg_restore", "--data-only", "--table=django_migrations", "--file=-", source / POSTGRES)
+    rows = re.search(r"^COPY \S+ \(id, app, name, applied\) FROM stdin;\n(.*?)^\\\.$", dumped, re.MULTILINE | re.DOTALL)
+    return {tuple(row.split("\t")[1:3]) for row in rows[1].splitlines()} if rows else set()
 
 
 def _refuse_unless_empty(home: Path):
@@ -231,19 +243,19 @@ def _load_database(source: Path, staged: Path):
         connection.close()
         connection.settings_dict["NAME"] = str(copied)
     else:
-        _postgres("pg_restore", "--no-owner", "--exit-on-error", "--single-transaction", source / POSTGRES)
+        target = f"--dbname={settings.DATABASES['default']['NAME']}"
+        _postgres("pg_restore", target, "--no-owner", "--exit-on-error", "--single-transaction", source / POSTGRES)
 
 
-def _postgres(program: str, *args):
-    """Run pg_dump or pg_restore against DATABASE_URL; the password is passed in the environment, never in argv."""
+def _postgres(program: str, *args) -> str:
+    """Run pg_dump or pg_restore for DATABASE_URL and return its output. The password is passed in the environment."""
     found = settings.DATABASES["default"]
     wanted = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD", "PGDATABASE": "NAME"}
     env = os.environ | {name: str(found[key]) for name, key in wanted.items() if found.get(key)}
-    if program == "pg_restore":
-        args = (f"--dbname={found['NAME']}", *args)
     try:
         done = subprocess.run([program, *map(str, args)], env=env, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise BackupError(f"{program} not found: install PostgreSQL's client programs (postgresql-client).") from None
     if done.returncode:
         raise BackupError(f"{program} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout

@@ -76,3 +76,13 @@ def test_doctor_says_which_replaced_migration_a_database_lacks(older):
     done = older.manage("doctor")
     assert done.returncode == 1
     assert f"FAIL  database: SQLite: it {REFUSED}" in done.stdout
+
+
+def test_a_backup_that_lacks_a_replaced_migration_is_not_put_back(older, new_product, tmp_path):
+    assert older.manage("backup", str(tmp_path / "backup")).returncode == 0
+    elsewhere = new_product(fresh=True)
+    done = elsewhere.manage("restore", str(tmp_path / "backup"))
+    assert done.returncode == 1
+    assert f"The database of this backup {REFUSED} Nothing was changed." in done.stderr
+    assert {path.name for path in elsewhere.home.iterdir()} <= {"keys", "handrail.sqlite3"}
+    assert not (elsewhere.home / "handrail.sqlite3").exists() or schema(elsewhere.home) == []

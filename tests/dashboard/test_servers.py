@@ -87,6 +87,23 @@ def test_a_backup_of_one_kind_of_database_is_not_put_back_into_the_other(new_dat
     assert "This backup is of a sqlite database, but DATABASE_URL is a postgresql database." in done.stderr
 
 
+def test_a_backup_that_lacks_replaced_migrations_is_not_put_back(new_database, new_product, tmp_path):
+    import psycopg
+
+    first, second = new_database(), new_database()
+    older = new_product(DATABASE_URL=first)
+    assert older.manage("migrate").returncode == 0
+    with psycopg.connect(first) as opened:
+        opened.execute("DELETE FROM django_migrations WHERE app = 'approvals' AND name = '0039_delivery_failures'")
+    assert older.manage("backup", str(tmp_path / "backup")).returncode == 0
+    done = new_product(DATABASE_URL=second).manage("restore", str(tmp_path / "backup"))
+    assert done.returncode == 1
+    assert "The database of this backup was last used by an older Handrail" in done.stderr
+    assert "it lacks approvals.0039_delivery_failures," in done.stderr
+    with psycopg.connect(second) as opened:
+        assert opened.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
+
+
 def test_events_cannot_be_changed_on_postgresql_either(new_database, new_product):
     import psycopg
 
