@@ -11,9 +11,9 @@ import pytest
 import rfc8785
 
 from approvals.actions import grant_scopes
+from approvals.agents import response
 from approvals.evaluation import calls
 from approvals.evaluation.judge import content
-from approvals.hooks import responses
 from approvals.models import Action
 from approvals.policy import Policy, classify
 from approvals.questions import question_forms
@@ -160,8 +160,8 @@ def test_a_hook_asks_about_a_64_bit_id_with_its_digits(hook, agent_token):
 
 def test_hooks_of_all_agents_are_answered_with_the_digits():
     parsed = strict_json.loads(b'{"updatedInput":{"amount":1.10}}')
-    for prefer in ("", responses.PREFERENCE):
-        assert b"1.10" in responses.body_of(prefer, parsed, decides=True)
+    for prefer in ("", response.PREFERENCE):
+        assert b"1.10" in response.body_of(prefer, parsed, decides=True)
 
 
 def test_the_program_for_acp_passes_numbers_on_as_they_are(monkeypatch):
