@@ -216,6 +216,7 @@ class Job:
         begins=None,
         envelope=None,
         reaches=(),
+        alive=None,
     ) -> dict:
         """Run a program in the workspace under a shim keyed by this operation, until it ends.
 
@@ -224,8 +225,10 @@ class Job:
         Calls `mark_started(begins)` just before the program may begin. The program gets the secrets of its phase, none
         with phase=None. With an `envelope` (as JSON) the kernel holds it to that, or it does not start; what was
         refused is `blocked` in the outcome. `reaches` are servers, as host:port, that this program alone may reach.
+        `alive` as for `programs.run`.
         """
         how = {"timeout_s": timeout_s, "phase": phase, "begins": begins, "envelope": envelope, "reaches": reaches}
+        how["alive"] = alive
         return await programs.run(self, argv, cwd=cwd, env=env or {}, **how)
 
     async def output_tail(self, ended: dict, size: int = 2000) -> str:

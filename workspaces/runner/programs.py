@@ -48,6 +48,7 @@ async def run(
     envelope=None,
     hosts=None,
     reaches=(),
+    alive=None,
     **pty,
 ) -> dict:
     """Start a program (at most once) and wait for its end. Return as `Job.run_program` does.
@@ -55,11 +56,12 @@ async def run(
     `owner`: the driver's record of a run other than the open one; `phase`: the phase whose secrets it gets, None for
     no secrets; `begins`: as for `Job.mark_started`; `envelope`: what it is held to, as JSON; `hosts`: a function to the
     hosts that were refused to it, default: those refused to the workspace; `reaches`: host:port of each server that an
-    approval opened for it, and for no other program; `pty`: {pty, cols, rows} for a terminal.
+    approval opened for it, and for no other program; `alive`: the driver's record of the open run, if it was just seen
+    alive; `pty`: {pty, cols, rows} for a terminal.
     """
     if owner is None:
         await job.daemon.vitals.check(job.workspace)
-        owner = await job.owner()
+        owner = alive or await job.owner()
     if owner is None:
         raise DriverError("The workspace isn't running.")
     hidden = []

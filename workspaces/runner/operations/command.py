@@ -23,11 +23,11 @@ class RunCommand(Kind):
         command = await job.thread(Command.objects.get, operation=job.operation.pk)
         if command.cancelled_at:
             raise Refused("Cancelled before it started.", ReasonCode.CANCELLED)
-        if self.is_asked:
-            await unseen.resume_first(job)
-        await job.require(State.READY)
+        alive = await unseen.resume_first(job) if self.is_asked else None
+        if alive is None:
+            await job.require(State.READY)
         how = {"cwd": command.cwd, "env": command.env, "timeout_s": command.timeout_s or None}
-        how["envelope"] = command.envelope
+        how |= {"envelope": command.envelope, "alive": alive}
         return await job.run_program(command.argv, **how, begins=partial(self._begins, job, command))
 
     async def recover(self, job):

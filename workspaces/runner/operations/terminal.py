@@ -33,8 +33,9 @@ class RunTerminal(Kind):
     """Run a program on a pty until it exits, with or without viewers."""
 
     async def perform(self, job):
-        await unseen.resume_first(job)
-        await job.require(State.READY)
+        alive = await unseen.resume_first(job)
+        if alive is None:
+            await job.require(State.READY)
         terminal = await job.thread(Terminal.objects.get, operation=job.operation.pk)
         run = await job.open_run()
         return await programs.run(
@@ -47,6 +48,7 @@ class RunTerminal(Kind):
             cols=terminal.cols,
             rows=terminal.rows,
             envelope=terminal.envelope,
+            alive=alive,
             begins=partial(Terminal.objects.filter(pk=terminal.pk).update, run=run),
         )
 

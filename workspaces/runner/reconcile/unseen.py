@@ -21,6 +21,7 @@ RESUMED = "resumed_for_it"  # in the progress of the operation: done once
 async def resume_first(job):
     """Raise Again, with a resume under way, if the Run died since the operation was asked for, or a little before.
 
+    Return the driver's record of the Run if it is alive and the workspace ready, None where it was not looked at.
     Call it before the operation begins; of one that may have begun before a crash of the runner nothing is repeated.
     Problem when the workspace cannot be resumed, DriverError.
     """
@@ -30,18 +31,19 @@ async def resume_first(job):
         or operation.phase == Phase.STARTED
         or operation.progress.get(RESUMED)
     ):
-        return
+        return None
     if workspace.state == State.READY:
         owner = await job.owner()
         if owner is not None and await job.driver.alive(owner):
-            return
+            return owner
     elif workspace.state != State.STOPPED:
-        return
+        return None
     if await job.thread(_is_ended_on_request, job):
-        return
+        return None
     if workspace.state == State.READY or await job.thread(_ended_by_itself, job):
         await job.thread(_resume, job)
         raise Again
+    return None
 
 
 def _is_ended_on_request(job) -> bool:
