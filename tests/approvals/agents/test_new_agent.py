@@ -18,10 +18,13 @@ TIMEOUT = 300  # seconds
 
 def test_an_agent_that_is_a_folder_and_a_line_is_known_everywhere(tmp_path):
     words = ["-m", "pytest", "-q", "-n0", "-p", "tests.approvals.agents.sample_agent", "-p", "no:cacheprovider"]
+    # Without Django's settings in it: they would be read before this run has a home and a database of its own.
+    of_this_run = ("DJANGO_SETTINGS_MODULE", "HANDRAIL_HOME", "HANDRAIL_RUNTIME")
+    environment = {name: value for name, value in os.environ.items() if name not in of_this_run}
     done = subprocess.run(
         [sys.executable, *words, f"--basetemp={tmp_path / 'tests'}", str(CHECKS)],
         cwd=CHECKOUT,
-        env=os.environ | {"HANDRAIL_TEST_SAMPLE_AGENT": str(tmp_path)},
+        env=environment | {"HANDRAIL_TEST_SAMPLE_AGENT": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
