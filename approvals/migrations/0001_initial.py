@@ -15,7 +15,7 @@ REPLACED = """
 0022_calls_that_run 0023_conversations 0024_repeat_hash 0025_asked_snapshot 0026_decision_by_time
 0027_started_by_call 0028_mcp_tool 0029_action_rule 0030_index_of_measures 0031_index_of_an_agents_calls
 0032_aap_requests 0033_agent_runs 0034_agent_definitions 0035_met_limit 0036_agent_documents
-0037_aap_instances 0038_aap_instance_updates 0039_delivery_failures
+0037_aap_instances 0038_aap_instance_updates
 """
 
 
@@ -693,7 +693,7 @@ class Migration(FirstMigration):
         migrations.CreateModel(
             name="Delivery",
             fields=[
-                ("failures", models.PositiveIntegerField(default=0)),
+                ("tries", models.PositiveIntegerField(default=0)),
                 ("problem", models.CharField(blank=True, max_length=200)),
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="deliveries", to=settings.AUTH_USER_MODEL)),
