@@ -15,7 +15,7 @@ class Answer:
     digest: str
     comment: str = ""
     arguments: dict | None = None  # of an edit: all of them
-    do_first: bool = False  # a denial whose comment is what the agent should do before it makes the call again
+    send_back: bool = False  # a denial whose comment is what the agent should do before it makes the call again
     alone: SoloRequest | None = None  # by the only person who may approve a critical action (solo.py), never by the API
     unheld: bool = False  # to run without an envelope; if several people must approve, all of them must choose that
     apply: bool = False  # the result of the rehearsal instead of a run

@@ -105,7 +105,7 @@ def _load_open(action: Action, still_open: Q) -> bool:
 def _check_wishes(action: Action, answer: Answer):
     """Raise Problem 422 if the answer asks for what its verdict cannot do."""
     verdict = answer.verdict
-    if answer.do_first and (verdict != DENY or not answer.comment.strip() or action.tool in own_questions.TOOLS):
+    if answer.send_back and (verdict != DENY or not answer.comment.strip() or action.tool in own_questions.TOOLS):
         raise invalid("Only the denial of a call, with a comment, can say what to do first.")
     if answer.unheld and (verdict != APPROVE or not can_be_held(action.mode, action.tool, action.workspace)):
         raise invalid("Only the approval of a command that runs in an envelope can take the envelope away.")
@@ -230,7 +230,7 @@ def _record_answer(
 ) -> Decision:
     """Store one answer for each person and revision; a new one replaces the person's earlier answer."""
     fields = {"action": action, "verdict": answer.verdict, "comment": answer.comment, "final": final}
-    fields |= {"do_first": answer.do_first, "unheld": answer.unheld, "applied_tree": how.tree if how else ""}
+    fields |= {"do_first": answer.send_back, "unheld": answer.unheld, "applied_tree": how.tree if how else ""}
     fields |= {"assertion": (how and how.assertion) or None, "at": clock.now()}
     # The team's turn is taken: no other answer comes in between.
     decision = Decision.objects.filter(revision=revision, user=caller.user).first() or Decision(
@@ -249,7 +249,7 @@ def _record_answer(
 
 
 def _deny(action: Action, still_open: Q, caller, answer: Answer) -> bool:
-    now, verb = clock.now(), "action.sent_back" if answer.do_first else "action.denied"
+    now, verb = clock.now(), "action.sent_back" if answer.send_back else "action.denied"
     ends = {"decided_at": now, "ended_at": now}
     if not move(action, Status.DENIED, verb=verb, by=caller.actor, when=still_open, **ends):
         return False

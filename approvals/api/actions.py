@@ -217,7 +217,7 @@ def decide(request, action_id: UUID, body: Answer):
         body.digest,
         body.comment,
         body.arguments,
-        do_first=body.do_first,
+        send_back=body.do_first,
         unheld=body.envelope == "none",
         apply=body.apply == "rehearsal",
         rehearsal=body.rehearsal,
@@ -230,7 +230,7 @@ def _deny_with_comments(action: Action, body: Answer, caller):
     if body.verdict != "deny":
         raise invalid("Only a denial can send comments on lines along.")
     found = drafts.of_card(action, caller)
-    words = {"comment": body.comment, "do_first": body.do_first}
+    words = {"comment": body.comment, "send_back": body.do_first}
     sending.with_denial(action, drafts=found, caller=caller, digest=body.digest, **words)
 
 

@@ -54,7 +54,7 @@ def _groups(rows: list[LineComment]):
     yield group
 
 
-def with_denial(action: Action, *, drafts, caller, digest: str, comment: str, do_first: bool = False) -> Action:
+def with_denial(action: Action, *, drafts, caller, digest: str, comment: str, send_back: bool = False) -> Action:
     """Deny the action with its words and these drafts as the reason. Problem 403, 409, 422: nothing is sent then."""
     with Team.objects.turn(action.team_id):
         rows = _locked(drafts)
@@ -65,7 +65,7 @@ def with_denial(action: Action, *, drafts, caller, digest: str, comment: str, do
                 f"The reason and its comments on lines have {len(whole):,} characters together, and at most "
                 f"{decisions.MAX_COMMENT:,} go with a denial. Send the comments as a message first."
             )
-        decisions.decide(action, Answer(DENY, digest, whole, do_first=do_first), caller=caller)
+        decisions.decide(action, Answer(DENY, digest, whole, send_back=send_back), caller=caller)
         decision = action.decisions.get(final=True)
         _mark_sent(rows, action.agent, caller, decision=decision)
     return action

@@ -36,7 +36,7 @@ from workspaces.changes.diff import compare
 styles_of_the_editor = csp_update({"style-src": [SELF, NONCE]})
 
 
-DENY_STEPS = ("deny", "first")  # who has approved may still take these while more votes are needed
+DENY_STEPS = ("deny", "send_back")  # who has approved may still take these while more votes are needed
 ANSWERED_BEFORE = {
     "approve": gettext_lazy("%(who)s approved this %(span)s ago. Your answer was not used."),
     "deny": gettext_lazy("%(who)s denied this %(span)s ago. Your answer was not used."),
@@ -68,8 +68,8 @@ def show_card(request, action, *, step="", status=200, given=None, **more):
             "passkey": PasskeyPart(action, caller, card.may_decide),
             "beside": part_around(action, caller, now, chosen) if card.is_open and is_wide(request) else None,
             "step": step if card.may_decide or (step in DENY_STEPS and card.may_answer) else "",
-            "recent_reasons": _recent_reasons(request.user, do_first=False) if card.may_answer else [],
-            "recent_firsts": _recent_reasons(request.user, do_first=True) if card.may_answer else [],
+            "recent_reasons": _recent_reasons(request.user, send_back=False) if card.may_answer else [],
+            "send_back_reasons": _recent_reasons(request.user, send_back=True) if card.may_answer else [],
             "drafts": list(drafts.of_card(action, caller)) if card.may_comment else [],
             "said": action.messages.select_related("user").order_by("at"),
             "revised": revision_of(action),
@@ -86,8 +86,8 @@ def show_card(request, action, *, step="", status=200, given=None, **more):
     )
 
 
-def _recent_reasons(user, *, do_first: bool) -> list[str]:
-    said = Decision.objects.filter(user=user, verdict="deny", do_first=do_first).exclude(comment="").order_by("-at")
+def _recent_reasons(user, *, send_back: bool) -> list[str]:
+    said = Decision.objects.filter(user=user, verdict="deny", do_first=send_back).exclude(comment="").order_by("-at")
     return list(dict.fromkeys(said.values_list("comment", flat=True)[:20]))[:3]
 
 
@@ -140,14 +140,14 @@ def deny(request, pk):
 
 @signed_in
 @READ_OR_WRITE
-def first(request, pk):
+def send_back(request, pk):
     """Send the call back with what the agent should do before it makes it again."""
     found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
-        return show_card(request, found, step="first")
+        return show_card(request, found, step="send_back")
     text = asked(request, "text")["text"][:4000]
-    return decide_and_go_on(request, found, "deny", gettext("Sent back"), comment=text, do_first=True)
+    return decide_and_go_on(request, found, "deny", gettext("Sent back"), comment=text, send_back=True)
 
 
 @signed_in
