@@ -231,5 +231,5 @@ def ask_again(action: Action, now: Bound, changed: list[str]) -> bool:
         action.decisions.filter(final=True).update(final=False)
         add_revision(action, action.revision, canonical, was, HANDRAIL, files=now.files, changed=changed)
         record(action, "action.waiting", HANDRAIL, {"undo": action.undo, "quorum": action.quorum})
-        asking.begin(action)
+        asking.request_snapshot(action)
     return True

@@ -322,7 +322,7 @@ def _edited(action: Action, answer: Answer) -> Edited | None:
     if found.tier == Tier.FORBIDDEN:
         raise invalid("The policy forbids this version. Nothing was changed.", code="forbidden", reasons=found.reasons)
     bound = bound_files.bind(*call, found)
-    bound = mcp_tools.kept(current(action), bound)
+    bound = mcp_tools.stays_bound(current(action), bound)
     canonical = calls.canonical(*call, bound.canonical)
     evidence = pack(evidence_of(action, Revision(canonical=canonical, commands=found.commands)))
     was_shown = not bound_files.differing(shown, bound)

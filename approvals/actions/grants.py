@@ -45,7 +45,9 @@ def offers(action: Action) -> dict[str, str]:
     return {scope.name: scope.label for scope in grant_scopes.of_action(action)}
 
 
-def give(action: Action, *, caller, digest: str, covers: str = EXACT, minutes: int = 30, uses: int = 20) -> Grant:
+def approve_and_grant(
+    action: Action, *, caller, digest: str, covers: str = EXACT, minutes: int = 30, uses: int = 20
+) -> Grant:
     """Approve the action and grant what `covers` names for `minutes` and `uses`. Problem 403, 422; 409 as `decide`."""
     if not caller.is_person or not caller.can("decide", action.team_id) or not may_approve(action, caller):
         raise not_allowed("Only a reviewer, lead or admin can auto-approve calls.")

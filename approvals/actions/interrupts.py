@@ -49,7 +49,7 @@ def interrupt(agent: Agent, *, session: str, caller, reason: str = "", minutes: 
 
 def _end_calls(made: Interrupt, by) -> dict[str, list]:
     live, running = _open_actions(made.agent, made.session)
-    note = words(made)
+    note = agent_text(made)
     cancelled = [each for each in live if withdraw(each, by, note, code=ActionEndCode.INTERRUPTED)]
     return {
         "denied": [_named(action) for action in cancelled[:MAX_NAMED]],
@@ -106,7 +106,7 @@ def lift(made: Interrupt, *, caller):
         _record(made, "agent.go_on", caller.actor)
 
 
-def holding(agent: Agent, session: str) -> Interrupt | None:
+def in_force_for(agent: Agent, session: str) -> Interrupt | None:
     """Return the interrupt that denies the calls of this session; None if there is none."""
     found = Interrupt.objects.holding(agent.pk, session, clock.now())
     return found.select_related("user", "agent").order_by("at").first()
@@ -123,7 +123,7 @@ def refuse_verb(caller, key: str, session: str = ""):
     for made in found.select_related("user", "agent").order_by("at"):
         is_named = made.session in ("", session)
         if is_named or (not _was_known(made, session) and _may_come_from(made, caller, key)):
-            raise conflict(words(made), code=CODE)
+            raise conflict(agent_text(made), code=CODE)
 
 
 def _was_known(made: Interrupt, session: str) -> bool:
@@ -143,7 +143,7 @@ def _may_come_from(made: Interrupt, caller, key: str) -> bool:
     return caller.workspace_id in places or key in places.values()
 
 
-def words(made: Interrupt) -> str:
+def agent_text(made: Interrupt) -> str:
     """Return what the agent hears."""
     said = f": “{made.reason}”" if made.reason else "."
     return (

@@ -38,7 +38,7 @@ def bound_with(call, bound: Bound) -> Bound:
     return Bound([*bound.files, *entries], bound.complete)
 
 
-def kept(revision, bound: Bound) -> Bound:
+def stays_bound(revision, bound: Bound) -> Bound:
     """Return what an edit of the revision binds: its server and the definition of its tool stay."""
     return Bound([*bound.files, *_stated(revision)], bound.complete)
 

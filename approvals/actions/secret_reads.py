@@ -49,7 +49,7 @@ def offers(action: Action) -> list[str]:
     return [file for file in files if posixpath.join(root_of(action.workspace), file) in read]
 
 
-def give(action: Action, *, caller, path: str) -> Grant:
+def allow_read(action: Action, *, caller, path: str) -> Grant:
     """Let the action's command read the file from its next call on; a pending action is denied, which says so.
 
     Problem 403, 409 as `decide`, 422 if it is not offered.

@@ -286,7 +286,7 @@ def _insert(
         grant=grant,
         quorum=found.quorum,
         envelope=found.envelope if found.is_allowed else None,
-        tool_schema=tool_schemas.keep(agent.team_id, call.schema) if call.schema else None,
+        tool_schema=tool_schemas.save(agent.team_id, call.schema) if call.schema else None,
         created_at=now,
         expires_at=now + timedelta(seconds=expires_in),
         hold_until=now + timedelta(seconds=call.hold_s) if call.hold_s else None,
@@ -302,7 +302,7 @@ def _insert(
     elif action.status == Status.APPROVED:
         carry_out(action)
     elif action.status == Status.PENDING:
-        asking.begin(action)
+        asking.request_snapshot(action)
         if policies.rehearses(found.policy, action.tier):
             rehearsals.start_by_rule(action, by=_policy(action))
     return action

@@ -8,7 +8,7 @@ from approvals.agent_runs.answers import (
     go_on,
     interrupt,
     later_runs,
-    say,
+    send_text,
     stop,
 )
 from approvals.agent_runs.following import step
@@ -24,7 +24,7 @@ __all__ = [
     "interrupt",
     "later_runs",
     "place_for",
-    "say",
+    "send_text",
     "start",
     "step",
     "stop",

@@ -31,7 +31,7 @@ def _locked(run: AgentRun) -> AgentRun:
     return rows.get(pk=run.pk)
 
 
-def say(run: AgentRun, text: str, *, caller: Caller):
+def send_text(run: AgentRun, text: str, *, caller: Caller):
     """Tell the agent something: with its next call while it works, as its next turn otherwise. Problem 403, 409, 422.
 
     What no call delivers before the turn ends is the next turn.

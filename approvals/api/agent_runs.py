@@ -181,7 +181,7 @@ def list_model_calls(request, agent_run_id: str, cursor: str | None = None):
 @router.post("/agent-runs/{agent_run_id}/messages", response={200: AgentRunWithTurns} | PROBLEMS)
 def say_to_agent_run(request, agent_run_id: str, body: TextOfPerson):
     """Tell the agent something: with its next call while it works, else as its next turn."""
-    return _answered(request, agent_run_id, agent_runs.say, body.text)
+    return _answered(request, agent_run_id, agent_runs.send_text, body.text)
 
 
 @router.post("/agent-runs/{agent_run_id}/interrupt", response={200: AgentRunWithTurns} | PROBLEMS)

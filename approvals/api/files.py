@@ -87,10 +87,10 @@ def _changes(request, key: str, prefix: str, path: str, at: str):
 
 def _version(change: file_history.Change) -> dict:
     version = change.version
-    return history.named("path", version.path) | {
+    return history.path_fields("path", version.path) | {
         "snapshot": version.snapshot and version.snapshot.number,
         "before": version.before and version.before.number,
-        "old_path": history.named("path", version.old_path)["path"],
+        "old_path": history.path_fields("path", version.old_path)["path"],
         "kind": version.kind,
         "additions": version.additions,
         "deletions": version.deletions,

@@ -54,7 +54,7 @@ def _grant(grant: Grant) -> dict:
 def give_grant(request, action_id: UUID, body: NewGrant):
     """Approve the revision with this digest, and grant the same call, or edits in its folder, for a while."""
     action = gate.find(action_id, caller=request.auth)
-    return Status(201, _grant(grants.give(action, caller=request.auth, **body.dict())))
+    return Status(201, _grant(grants.approve_and_grant(action, caller=request.auth, **body.dict())))
 
 
 class ScopeOut(Schema):
@@ -90,7 +90,7 @@ def let_read(request, action_id: UUID, body: SecretFile):
     action that asks to run without its envelope because of the mask is denied, with words that say so.
     """
     action = gate.find(action_id, caller=request.auth)
-    return Status(201, _grant(secret_reads.give(action, caller=request.auth, path=body.path)))
+    return Status(201, _grant(secret_reads.allow_read(action, caller=request.auth, path=body.path)))
 
 
 @router.get("/grants", response={200: GrantsOut} | PROBLEMS)

@@ -85,7 +85,7 @@ def _out(comment: LineComment) -> dict:
         "agent": comment.agent and comment.agent.name,
         "denied_action": comment.decision and comment.decision.action_id,
         "message": comment.message_id,
-        **history.named("path", unquote_to_bytes(comment.path)),
+        **history.path_fields("path", unquote_to_bytes(comment.path)),
     }
 
 

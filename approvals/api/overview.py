@@ -134,7 +134,7 @@ def read_unasked(request, since: datetime = SINCE, until: datetime | None = UNTI
         raise not_allowed("Only people can read what is worth a look.")
     _span(since, until)
     found, ranked = auto_approved.ranked(request.auth, since, until, looked=looked)
-    return {"total": len(found), "ranked": ranked, "actions": [_unasked(each) for each in found[:MAX_LISTED]]}
+    return {"total": len(found), "ranked": ranked, "actions": [_auto_approved(each) for each in found[:MAX_LISTED]]}
 
 
 @router.post("/unasked/looked", response={200: LookedOut} | PROBLEMS)
@@ -167,7 +167,7 @@ def _check(check: Check) -> dict:
     return {"name": check.name, "state": check.state.value}
 
 
-def _unasked(found: auto_approved.Found) -> dict:
+def _auto_approved(found: auto_approved.Found) -> dict:
     action, look = found.action, getattr(found.action, "look", None)
     return {
         "action": action.pk,

@@ -61,20 +61,20 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
         line = partial(folder_line.line, connection, folder=real)
         notes.append(first_call.try_out(line, workspace.team, real, DIALECT))
         _note(connection, connected=True)
-        notes += [_hold(workspace, real), _remotes_seen(workspace)]
+        notes += [_box_calls(workspace, real), _remotes_seen(workspace)]
     except BaseException:
         _undo(workspace, real)
         raise
     return Connected(workspace, [note for note in notes if note])
 
 
-def _hold(workspace, folder: Path) -> str:
+def _box_calls(workspace, folder: Path) -> str:
     """Hold the agent's shell calls where the kernel can and no other hook could change them; return a note on it."""
     if other := claude_own_settings.other_hook(folder):
         return f"Calls cannot be held in this folder: {other}"
     if not settings.HANDRAIL_HELD:
         return ""
-    operation = operations.wait(folders.hold(workspace, True, by=OPERATOR), HOLD_TIMEOUT)
+    operation = operations.wait(folders.box_calls(workspace, True, by=OPERATOR), HOLD_TIMEOUT)
     outcome = operation.outcome or {"reason": "The runner isn't responding, so calls are not held."}
     workspace.refresh_from_db()
     if not outcome.get("held"):

@@ -116,7 +116,7 @@ def find_workspace(key: str | None, caller) -> Workspace | None:
     visible = Workspace.objects.visible_to(caller).select_related("environment")
     found = visible.kept().filter(**key_or_pk).first()
     if found is None:
-        raise absent.why(visible.filter(**key_or_pk), in_trash=409)
+        raise absent.refusal_of_key(visible.filter(**key_or_pk), in_trash=409)
     return found
 
 

@@ -45,7 +45,7 @@ def _remove(workspace, wish, by):
     lifecycle.take_safety_snapshot(workspace, by=by, label="before a file was deleted")
     path = wish["path"].encode()
     history.delete_file(workspace, path, by=by)
-    lifecycle.record(workspace, by, "file.deleted", history.named("path", path))
+    lifecycle.record(workspace, by, "file.deleted", history.path_fields("path", path))
 
 
 def _type(workspace, wish, by):

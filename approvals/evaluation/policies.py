@@ -46,7 +46,7 @@ def floor(policy: Policy) -> Policy | None:
     return _of_team(policy.team_id) if policy.environment_id else None
 
 
-def shown(team_id) -> Policy:
+def for_display(team_id) -> Policy:
     """Return the team's policy for display; for a team without one the default policy as version 0, unsaved."""
     text = default_policy(MODE)
     return _of_team(team_id) or Policy(team_id=team_id, number=0, text=text, sha256=_sha256(text), active=True)

@@ -36,7 +36,7 @@ KNOWN = {
 }
 
 
-def keep(team_id, schema: dict) -> ToolSchema:
+def save(team_id, schema: dict) -> ToolSchema:
     """Store a schema once for the team. Problem 422 if it is too large or no schema of an object."""
     text = canonical(schema)
     if len(text) > MAX_BYTES:

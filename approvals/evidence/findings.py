@@ -123,7 +123,7 @@ def _told(text: str) -> str:
 
 def _named(name: str) -> dict:
     try:
-        return history.named("path", name.encode("utf-8", "surrogateescape"))
+        return history.path_fields("path", name.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:  # a lone surrogate that stands for no byte
         raw = name.encode("utf-8", "surrogatepass")
         return {"path": raw.decode("utf-8", "backslashreplace"), "path_b64": base64.b64encode(raw).decode()}

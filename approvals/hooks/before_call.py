@@ -12,7 +12,7 @@ from approvals.evaluation.calls import GATE, Call
 from approvals.evaluation.wrapping import can_wrap
 from approvals.hooks import held_calls, opened_hosts, own_prompts, repeated
 from approvals.hooks.connection import connection_of
-from approvals.hooks.hold import LONGEST_HOLD, Verdict, hold
+from approvals.hooks.hold import LONGEST_HOLD, Verdict, wait_for_verdict
 from approvals.hooks.workspace_of import sign_of_life, workspace_of
 from approvals.models import Action, Status
 from approvals.questions import own_questions
@@ -61,7 +61,7 @@ async def call_asked(request, heard: Before, dialect: Dialect, caller) -> Reply:
     call = await sync_to_async(_call_as_it_runs)(request, heard, dialect, caller)
     if dialect.edits != WHOLE and (asked := await sync_to_async(repeated.taken)(call, caller)):
         return Reply(ALLOW, f"{asked} was approved as this call.", arguments)
-    verdict = await hold(call, request=request, caller=caller, patience_s=dialect.patience_s)
+    verdict = await wait_for_verdict(call, request=request, caller=caller, patience_s=dialect.patience_s)
     if verdict.is_left:
         return Reply(user_message=verdict.user_message)
     if not verdict.allowed:
@@ -104,7 +104,7 @@ async def question_asked(request, heard: Asked, dialect: Dialect, caller) -> Rep
         await sync_to_async(_leave_to_its_person)(request, heard, caller)
         return Reply()
     call = await sync_to_async(call_of)(request, heard, dialect, caller)
-    verdict = await hold(call, request=request, caller=caller, patience_s=dialect.patience_s)
+    verdict = await wait_for_verdict(call, request=request, caller=caller, patience_s=dialect.patience_s)
     if verdict.is_left:
         return Reply()
     if not verdict.answered:

@@ -88,7 +88,7 @@ def _too_large() -> Problem:
     return Problem(413, f"The call exceeds the limit of {settings.HANDRAIL_BODY_BYTES:,} bytes. It did not run.")
 
 
-async def hold(call: Call, *, request, caller: Caller, patience_s: int) -> Verdict:
+async def wait_for_verdict(call: Call, *, request, caller: Caller, patience_s: int) -> Verdict:
     """Submit the call, wait until it is decided or over, at most `patience_s`, and consume its approval.
 
     The same event sent again (by a second hook, by a client that lost its connection, or after a restart of Handrail)

@@ -26,7 +26,7 @@ def add(reply: Reply, request, heard: Heard, dialect: Dialect, caller) -> Reply:
     if not dialect.hears(heard, reply):
         return reply
     stops_here = not isinstance(heard, Before) or reply.decision == DENY
-    if stops_here and (found := interrupts.holding(caller.agent, heard.session)):
+    if stops_here and (found := interrupts.in_force_for(caller.agent, heard.session)):
         return _interrupted(reply, request, heard, found, caller)
     if not (claimed := messages.claim(caller, heard.session)):
         return reply
@@ -39,8 +39,8 @@ def _interrupted(reply: Reply, request, heard: Heard, found: Interrupt, caller) 
         return reply  # it stops, as it was asked to
     connection_of(request).when_sent(partial(interrupts.mark_heard, caller.agent, heard.session, by=caller.actor))
     if not isinstance(heard, After | Before):
-        return reply.with_context(interrupts.words(found))
+        return reply.with_context(interrupts.agent_text(found))
     address = f"{settings.HANDRAIL_PUBLIC_URL}{reverse('agent-talk', args=[found.agent_id])}"
     why = f"Handrail: {found.user.get_username()} interrupted this session. Let it go on: {address}"
-    reply = reply.with_context(interrupts.words(found)) if isinstance(heard, After) else reply
+    reply = reply.with_context(interrupts.agent_text(found)) if isinstance(heard, After) else reply
     return replace(reply, ends_turn=why)

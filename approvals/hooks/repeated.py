@@ -30,7 +30,7 @@ def ask_for(verdict: Verdict, call: Call, native: dict, caller) -> str:
 def taken(call: Call, caller) -> Action | None:
     """Return the action whose edit this call is, once; None if it is an ordinary call."""
     gate.refuse_when_stopped(caller.agent.team)
-    if interrupts.holding(caller.agent, call.session):
+    if interrupts.in_force_for(caller.agent, call.session):
         return None  # its submission is refused
     found = Action.objects.filter(
         agent=caller.agent,

@@ -98,7 +98,7 @@ def _note_prompt(request, heard: Prompted, caller):
     with suppress(Problem):
         workspace = workspace_of(request, heard, caller)
     if heard.text is not None:
-        prompts.keep(caller.agent, heard.session, heard.text, workspace)
+        prompts.save(caller.agent, heard.session, heard.text, workspace)
 
 
 def _keep_what_it_says(event: dict, request, heard: Heard, dialect: Dialect, caller):

@@ -16,11 +16,11 @@ def tell_member(person, team_id, words) -> bool:
     if not wanted.on_duty or str(team_id) in wanted.teams_off:
         return False
     with translation.override(wanted.language):
-        tell(person, words())
+        queue_message(person, words())
     return True
 
 
-def tell(user, text: str):
+def queue_message(user, text: str):
     """Add the deliveries, in the caller's transaction; the queue sends them. `text` has at most 300 characters."""
     now = clock.now()
     notices.deliver_to_devices(user, DeliveryKind.ALERT, now, text=text[:300])

@@ -29,7 +29,7 @@ from dashboard.database import clock
 from dashboard.problems import Problem
 from dashboard.templatetags.handrail import clock as clock_time
 from dashboard.text.visible_text import visible
-from dashboard.web.pages import READ_OR_WRITE, asked, carry_out, is_wide, must, signed_in
+from dashboard.web.pages import READ_OR_WRITE, carry_out, is_wide, must, parameters, signed_in
 from workspaces.changes.diff import compare
 
 # CodeMirror inserts style elements, which carry the nonce of the page's scripts.
@@ -107,7 +107,7 @@ def approve(request, pk):
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
         return show_card(request, found, step="approve")
-    chosen, how = asked(request, "envelope", "apply", "rehearsal"), {"passkey": answer_of(request)}
+    chosen, how = parameters(request, "envelope", "apply", "rehearsal"), {"passkey": answer_of(request)}
     if chosen["envelope"] == "none":
         return decide_and_go_on(request, found, "approve", gettext("Approved without an envelope"), unheld=True, **how)
     if chosen["apply"] == "rehearsal":
@@ -122,7 +122,7 @@ def approve_alone(request, pk):
     """Approve a critical action alone, as the only person in the team who may approve."""
     found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
-    typed = asked(request, "target")["target"][:200]
+    typed = parameters(request, "target")["target"][:200]
     how = {"alone": solo.of_request(request, typed), "passkey": answer_of(request)}
     return decide_and_go_on(request, found, "approve", gettext("Approved by you alone"), **how)
 
@@ -134,7 +134,7 @@ def deny(request, pk):
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
         return show_card(request, found, step="deny")
-    comment = asked(request, "comment")["comment"][:4000]
+    comment = parameters(request, "comment")["comment"][:4000]
     return decide_and_go_on(request, found, "deny", gettext("Denied"), comment=comment)
 
 
@@ -146,7 +146,7 @@ def send_back(request, pk):
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
         return show_card(request, found, step="send_back")
-    text = asked(request, "text")["text"][:4000]
+    text = parameters(request, "text")["text"][:4000]
     return decide_and_go_on(request, found, "deny", gettext("Sent back"), comment=text, send_back=True)
 
 
@@ -158,7 +158,7 @@ def ask(request, pk):
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
         return show_card(request, found, step="ask")
-    text = asked(request, "text")["text"]
+    text = parameters(request, "text")["text"]
     then = reverse("action", args=[pk]) + filter_query(chosen_filters(request))
     say = gettext("Asked %(agent)s. The call keeps waiting.") % {"agent": found.agent}
     return carry_out(

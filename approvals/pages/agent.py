@@ -18,7 +18,7 @@ from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.problems import invalid
 from dashboard.web import spans
-from dashboard.web.pages import Slice, asked, carry_out, must, signed_in, take_form
+from dashboard.web.pages import Slice, carry_out, must, parameters, signed_in, take_form
 from workspaces.models import Workspace
 from workspaces.services import agent_bindings
 
@@ -71,7 +71,7 @@ def _bind(request, found: Agent, key: str):
 def unbind(request, pk):
     """End that the agent may work in a workspace that it did not create."""
     found = _managed(request, pk)
-    workspace = get_object_or_404(_workspaces(request.caller, found), key=asked(request, "key")["key"])
+    workspace = get_object_or_404(_workspaces(request.caller, found), key=parameters(request, "key")["key"])
     return carry_out(
         request,
         lambda: agent_bindings.remove(workspace, found.name, by=request.caller.actor),
@@ -97,7 +97,7 @@ def _workspaces(caller, found: Agent):
 def _page(request, found: Agent, form: BindForm | None = None):
     caller, now = request.caller, clock.now()
     today = timezone.localtime(now).date()
-    day = spans.day_of(asked(request, "day")["day"]) if request.method != "POST" else None
+    day = spans.day_of(parameters(request, "day")["day"]) if request.method != "POST" else None
     day = day or today
     since, until = spans.moment_of(f"{day}"), spans.moment_of(f"{day}", days=1)
     page = Slice(request, for_rows(actions_of(found, caller, since, until)))

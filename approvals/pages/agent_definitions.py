@@ -15,7 +15,7 @@ from approvals.agent_runs.definitions.letta import SUFFIX
 from approvals.models import AgentDefinition
 from dashboard.models import Team
 from dashboard.problems import Problem, invalid
-from dashboard.web.pages import READ_OR_WRITE, Slice, asked, download, must, signed_in, take_form
+from dashboard.web.pages import READ_OR_WRITE, Slice, download, must, parameters, signed_in, take_form
 from workspaces.pages.forms import CODE
 
 SUFFIXES = {versions.OWN: ".json", versions.letta.NAME: SUFFIX, versions.agent_spec.NAME: ".agentspec.json"}
@@ -81,7 +81,7 @@ def _teams(caller) -> list[Team]:
 
 
 def _find(request, name: str) -> AgentDefinition:
-    version = asked(request, "version")["version"]
+    version = parameters(request, "version")["version"]
     number = int(version) if version.isdecimal() and len(version) < 9 else None
     try:
         return definitions.find(request.caller, name, number)

@@ -16,7 +16,7 @@ from approvals.pages.agent_run_forms import BudgetForm, NewRunForm, SayForm
 from approvals.sessions import reading
 from dashboard.models import Team
 from dashboard.problems import Problem
-from dashboard.web.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed_in, take_form
+from dashboard.web.pages import READ_OR_WRITE, Slice, carry_out, must, parameters, signed_in, take_form
 from workspaces import code_hosts
 from workspaces.models import Environment, Prices
 from workspaces.pages.push import must_be_shown
@@ -48,7 +48,7 @@ def _teams(caller) -> list[Team]:
 @require_safe
 def index(request):
     """List runs, the newest first, those of one workspace or all."""
-    chosen = asked(request, "workspace")["workspace"]
+    chosen = parameters(request, "workspace")["workspace"]
     rows = AgentRun.objects.visible_to(request.caller).select_related("workspace__team", "agent", "started_by")
     rows = rows.filter(workspace__key=chosen) if chosen else rows
     page = Slice(request, rows)
@@ -84,7 +84,7 @@ def new(request):
 
 
 def _from_link(request) -> dict:
-    given = asked(request, "workspace", "environment", "task", "ticket", "program", "model", "definition")
+    given = parameters(request, "workspace", "environment", "task", "ticket", "program", "model", "definition")
     place = f"workspace:{given['workspace']}" if given["workspace"] else f"environment:{given['environment']}"
     return {name: given[name] for name in ("task", "program", "model", "definition")} | {
         "ticket_url": given["ticket"],
@@ -192,8 +192,8 @@ def _to_answer(request, pk) -> AgentRun:
 def say(request, pk):
     """Send a message, or with `interrupt` end the turn and go on with it."""
     found = _to_answer(request, pk)
-    at_once = bool(asked(request, "interrupt")["interrupt"])
-    do = agent_runs.interrupt if at_once else agent_runs.say
+    at_once = bool(parameters(request, "interrupt")["interrupt"])
+    do = agent_runs.interrupt if at_once else agent_runs.send_text
     words = gettext("Interrupted. The agent continues with your message.") if at_once else gettext("Sent.")
     return take_form(
         request,
@@ -212,14 +212,14 @@ def budget(request, pk):
     """Give the run more, or let it work until the morning."""
     found = _to_answer(request, pk)
     here = reverse("agent-run", args=[pk])
-    if asked(request, "overnight")["overnight"]:
+    if parameters(request, "overnight")["overnight"]:
         return carry_out(
             request,
             lambda: agent_runs.extend_budget(found, {"until": _next_morning()}, caller=request.caller),
             then=here,
             say=gettext("The agent may work until 8:00. Risky calls wait for approval."),
         )
-    if asked(request, "team_limit")["team_limit"]:
+    if parameters(request, "team_limit")["team_limit"]:
         return carry_out(request, lambda: agent_runs.extend_budget(found, {}, caller=request.caller), then=here)
     return take_form(
         request,
@@ -259,11 +259,11 @@ def go_on(request, pk):
 @signed_in
 @require_POST
 def accept(request, pk):
-    if not asked(request, "pull_request")["pull_request"]:
+    if not parameters(request, "pull_request")["pull_request"]:
         return _act(request, pk, agent_runs.accept, gettext("Accepted."))
 
     def with_pull_request(run, caller):
-        shown = asked(request, "sha", "seen")
+        shown = parameters(request, "sha", "seen")
         must_be_shown(shown)
         return agent_runs.accept(run, {"pull_request": True, **shown}, caller=caller)
 

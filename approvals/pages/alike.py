@@ -20,7 +20,7 @@ from approvals.pages.lists import chosen_filters, filter_query, pending_for
 from approvals.questions import own_questions
 from dashboard.database import clock
 from dashboard.problems import Problem
-from dashboard.web.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in
+from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, must, parameters, signed_in
 
 STEP_SECONDS = 3.0  # after which the page shows how far it is
 EVIDENCE_SECONDS = 10  # for the evidence of all, beside 50 ms for each; one has two seconds at most
@@ -127,14 +127,14 @@ def reach_of(cards: list[Card]) -> list[str]:
                 gettext("%(sum)s in total (%(name)s), in no stated currency") % {"sum": total, "name": each.name}
             )
     if found:
-        said.append(gettext("different in %(numbers)s") % {"numbers": "; ".join(alike_numbers.said(found))})
+        said.append(gettext("different in %(numbers)s") % {"numbers": "; ".join(alike_numbers.phrases_of(found))})
     return said
 
 
 def _decide(request, group: list[Card], chosen):
     """Answer the ticked requests until this step's time is over; the page continues, then reports the count."""
     verdict, ticked = request.POST["verdict"], _ticked(request, group)
-    comment = asked(request, "comment")["comment"][:4000] if verdict == "deny" else ""
+    comment = parameters(request, "comment")["comment"][:4000] if verdict == "deny" else ""
     allowance = Allowance(_seconds_left(request))
     began, failed = time.monotonic(), []
     while ticked:

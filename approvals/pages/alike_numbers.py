@@ -96,7 +96,7 @@ def differences(calls: list[list[Varying]]) -> list[Difference]:
     return found
 
 
-def said(found: list[Difference]) -> list[str]:
+def phrases_of(found: list[Difference]) -> list[str]:
     """Return a phrase for each difference: "amount 10, 11, 999999"."""
     ordered = sorted(dict.fromkeys(found), key=lambda each: not each.counts)
     phrases = [f"{each.name or gettext('numbers')} {_range(each.values)}" for each in ordered[:MAX_NAMED]]

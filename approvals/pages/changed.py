@@ -11,7 +11,7 @@ from approvals.reports.changed_since import TIERS, Changed, changed_since
 from dashboard.database import clock
 from dashboard.templatetags.handrail import TIERS as TIER_LABELS
 from dashboard.web import spans
-from dashboard.web.pages import asked, signed_in, without
+from dashboard.web.pages import parameters, signed_in, without
 from workspaces.changes.comparisons import Lines
 from workspaces.programs.checks import in_words
 
@@ -61,7 +61,7 @@ class Group:
 def changed(request):
     caller, now = request.caller, clock.now()
     span = spans.span_of(request, now, default=spans.VISIT)
-    by = asked(request, "by")["by"]
+    by = parameters(request, "by")["by"]
     by = by if by in GROUPINGS else REPOSITORY
     found = changed_since(caller, span.since, span.until)
     rest = without(request, "by")
@@ -71,7 +71,7 @@ def changed(request):
         {
             "nav": "desk",
             "span": span,
-            "span_words": spans.words(span),
+            "span_words": spans.in_words(span),
             "spans": spans.links(request, span, now),
             "groupings": [(_grouped(name, rest), label, name == by, None) for name, label in GROUPINGS.items()],
             "by": by,

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 from approvals.models import Action, AgentSession
 from approvals.sessions import exporting, reading
 from dashboard.models import Agent
-from dashboard.web.pages import Slice, as_uuid, asked, download, signed_in
+from dashboard.web.pages import Slice, as_uuid, download, parameters, signed_in
 from workspaces.pages.header import load_header
 
 PAGE = 100  # messages
@@ -20,7 +20,7 @@ KINDS = {"jsonl": "application/jsonl", "md": "text/markdown; charset=utf-8"}
 @require_safe
 def everywhere(request):
     """List the sessions that the person may see, those of one agent if it is named."""
-    agents, named = Agent.objects.visible_to(request.caller), asked(request, "agent")["agent"]
+    agents, named = Agent.objects.visible_to(request.caller), parameters(request, "agent")["agent"]
     agent = get_object_or_404(agents.select_related("owner"), pk=as_uuid(named)) if named else None
     found = reading.main_sessions(reading.sessions_for(request.caller, agent=agent))
     page = Slice(request, found, by=reading.NEWEST)
@@ -44,7 +44,7 @@ def of_workspace(request, team, key):
 def conversation(request, pk):
     """Show the newest messages of a session, the oldest of them first; `upto` names one that stands last."""
     session = _session(request, pk)
-    rows, upto = reading.messages_of(session), asked(request, "upto")["upto"]
+    rows, upto = reading.messages_of(session), parameters(request, "upto")["upto"]
     if upto.isdecimal() and len(upto) < 10 and (last := session.messages.filter(seq=int(upto)).first()):
         rows = rows.filter(at__lte=last.at)
     page = Slice(request, rows, by=reading.IN_ORDER, size=PAGE)

@@ -19,7 +19,7 @@ from approvals.pages.lists import chosen_filters, filter_query
 from approvals.reports.policy_changes import proposals
 from dashboard.database import clock
 from dashboard.templatetags.handrail import clock as clock_time
-from dashboard.web.pages import READ_OR_WRITE, asked, came_from, carry_out, must, signed_in
+from dashboard.web.pages import READ_OR_WRITE, came_from, carry_out, must, parameters, signed_in
 
 TODAY = "today"  # until midnight in the zone of the person who gives the grant
 DURATIONS = [
@@ -90,10 +90,10 @@ def _choice(request, action: Action, scope: grant_scopes.Scope) -> Choice:
 
 def _give(request, action: Action):
     """Approve the action and give a grant for what the form chose."""
-    wish = asked(request, "digest", "covers", "minutes", "uses")
+    wish = parameters(request, "digest", "covers", "minutes", "uses")
     return carry_out(
         request,
-        lambda: grants.give(
+        lambda: grants.approve_and_grant(
             action,
             caller=request.caller,
             digest=wish["digest"],
@@ -120,7 +120,7 @@ def _given(grant) -> str:
 
 
 def _number(text: str) -> int:
-    """Parse a number; 0, which grants.give refuses, for any other text."""
+    """Parse a number; 0, which grants.approve_and_grant refuses, for any other text."""
     return int(text) if text.isdecimal() and len(text) < 6 else 0
 
 

@@ -40,7 +40,7 @@ def put_back(request, team, key):
 
 @signed_in
 @require_POST
-def hold(request, team, key):
+def box_calls(request, team, key):
     """Start the folder's programs again in a box in which calls are held (`on`), or without one."""
     workspace = find(request, team, key)
     must(request.caller, "hold_calls", workspace.team_id)
@@ -50,7 +50,7 @@ def hold(request, team, key):
         root = Path(root_of(workspace))
         if on and (other := own_settings.other_hook(root)):
             raise conflict(gettext("Calls cannot be held in this folder: %(other)s") % {"other": other})
-        operation = operations.wait(folders.hold(workspace, on, by=request.caller.actor), START_TIMEOUT)
+        operation = operations.wait(folders.box_calls(workspace, on, by=request.caller.actor), START_TIMEOUT)
         if not operations.is_over(operation):
             raise unavailable(gettext("The runner isn't responding. It carries this out when it is back."))
         if not operation.outcome["ok"] or operation.outcome["held"] != on:

@@ -13,7 +13,7 @@ from approvals.pages.actions import find_action
 from approvals.pages.lists import chosen_filters, filter_query
 from dashboard.models import Agent
 from dashboard.problems import Problem, invalid
-from dashboard.web.pages import READ_OR_WRITE, as_uuid, asked, carry_out, go_to, must, signed_in
+from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, go_to, must, parameters, signed_in
 from workspaces.pages import diff_sections
 from workspaces.pages.changed_file import section_of
 from workspaces.pages.header import load_header
@@ -23,7 +23,7 @@ MAX_LINE = 10**8
 
 def _wish(request) -> dict:
     """Return side, line, end_line and text of the form. Problem 422 if a number is none."""
-    given = asked(request, "side", "line", "end", "text")
+    given = parameters(request, "side", "line", "end", "text")
     numbers = [given["line"], given["end"] or given["line"]]
     if not all(text.isascii() and text.isdecimal() and 0 < int(text[:12]) < MAX_LINE for text in numbers):
         raise invalid(gettext("Give the number of a line."))
@@ -74,7 +74,7 @@ def on_card(request, pk):
     """Write a draft on lines of a diff that the card shows."""
     action = find_action(request, pk)
     must(request.caller, "decide", action.team_id)
-    path = unquote_to_bytes(asked(request, "path")["path"])
+    path = unquote_to_bytes(parameters(request, "path")["path"])
     return carry_out(
         request,
         lambda: drafts.on_card(action, path, caller=request.caller, **_wish(request)),
@@ -104,7 +104,7 @@ def comment(request, pk):
     if "delete" in request.POST:
         say = gettext("Deleted the draft.")
         return carry_out(request, lambda: drafts.delete(_own(request, pk)), then=then, say=say)
-    text = asked(request, "text")["text"]
+    text = parameters(request, "text")["text"]
     say = gettext("Saved the draft.")
     return carry_out(
         request,
@@ -134,7 +134,7 @@ def send_changes(request, team, key):
     """Send one's drafts on a workspace's changes to an agent."""
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "decide", head.workspace.team_id)
-    wish = asked(request, "agent", "from", "to")
+    wish = parameters(request, "agent", "from", "to")
     agents = Agent.objects.filter(pk__in=[agent.pk for agent in sending.recipients(head.workspace)])
     agent = get_object_or_404(agents, pk=as_uuid(wish["agent"]))
     found = drafts.of_workspace(head.workspace, request.caller)

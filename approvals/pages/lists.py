@@ -15,7 +15,7 @@ from approvals.pages.card import Card, cards_of, for_rows
 from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.templatetags.handrail import TIERS, thousands
-from dashboard.web.pages import Slice, as_uuid, asked, signed_in, without
+from dashboard.web.pages import Slice, as_uuid, parameters, signed_in, without
 
 MAX_CARDS = 200  # cards listed on Approvals
 FILTERS = ("tier", "workspace", "agent", "undo")  # query parameters: the filters of the list a card was opened from
@@ -33,7 +33,7 @@ OUTCOMES = {
 @require_safe
 def waiting(request):
     caller, now = request.caller, clock.now()
-    chosen = asked(request, *FILTERS)
+    chosen = parameters(request, *FILTERS)
     pending = pending_for(caller, request.user, now)
     rows = narrowed(pending, chosen)[:MAX_CARDS]
     cards = cards_of(rows, caller, now)
@@ -130,7 +130,7 @@ def quiet_words(caller) -> str:
 @require_safe
 def history(request):
     caller = request.caller
-    chosen = asked(request, "outcome", "agent", "workspace", "tier", "person", "rule")
+    chosen = parameters(request, "outcome", "agent", "workspace", "tier", "person", "rule")
     page = Slice(request, for_rows(_filtered_history(Action.objects.visible_to(caller), chosen)))
     cards = cards_of(page, caller, clock.now())
     chips = [(f"?{without(request, 'outcome')}", gettext("All"), not chosen["outcome"], None)]

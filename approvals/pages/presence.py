@@ -30,10 +30,10 @@ def looking(request, pk):
     members = Membership.objects.filter(team=found.team_id, user__is_active=True).values("user")
     seen = CardViewer.objects.filter(action=found, at__gte=now - LOOKS_FOR, user__in=members)
     names = seen.exclude(user=request.user).order_by("user__username").values_list("user__username", flat=True)
-    return JsonResponse({"words": words(list(names))})
+    return JsonResponse({"words": who_looks(list(names))})
 
 
-def words(names: list[str]) -> str:
+def who_looks(names: list[str]) -> str:
     """Return who is looking too: "ben is looking too"; "" if nobody is."""
     if not names:
         return ""

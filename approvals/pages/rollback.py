@@ -11,7 +11,7 @@ from approvals.actions import rollback
 from approvals.models import Action
 from approvals.pages.card import for_rows
 from dashboard.problems import Problem
-from dashboard.web.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
+from dashboard.web.pages import READ_OR_WRITE, carry_out, must, parameters, signed_in
 
 MAX_SHOWN_PATHS = 100  # paths that are listed
 
@@ -33,7 +33,7 @@ def roll_back(request, pk):
             request,
             lambda: rollback.roll_back(
                 action,
-                asked(request, "seen")["seen"],
+                parameters(request, "seen")["seen"],
                 by=request.caller.actor,
                 with_git=request.POST.get("with_git") == "1",
             ),

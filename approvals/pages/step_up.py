@@ -11,7 +11,7 @@ from approvals.actions import expiry
 from approvals.actions.step_up import challenges, requirement
 from approvals.models import Action
 from dashboard.problems import Problem
-from dashboard.web.pages import asked, must, signed_in
+from dashboard.web.pages import must, parameters, signed_in
 
 MAX_ANSWER = 16_384  # characters
 
@@ -43,9 +43,9 @@ def challenge(request, pk):
     """Make a challenge for the approval that this form asks for; JSON {id, options} for static/js/passkeys.js."""
     found = get_object_or_404(Action.objects.visible_to(request.caller).select_related("team", "rehearsal"), pk=pk)
     must(request.caller, "decide", found.team_id)
-    chosen = asked(request, "digest", "envelope", "apply", "rehearsal", "alone")
+    chosen = parameters(request, "digest", "envelope", "apply", "rehearsal", "alone")
     try:
-        made = challenges.begin(
+        made = challenges.create(
             expiry.end_if_due(found),
             caller=request.caller,
             digest=chosen["digest"],

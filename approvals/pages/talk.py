@@ -15,7 +15,7 @@ from approvals.models import Action, AgentMessage, Interrupt
 from approvals.sessions import messages
 from dashboard.database import clock
 from dashboard.models import Agent
-from dashboard.web.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in, take_form
+from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, must, parameters, signed_in, take_form
 
 MAX_SHOWN = 30  # messages, the newest
 MAX_INTERRUPTS = 5
@@ -71,7 +71,7 @@ def _page(request, agent: Agent, session: str, form: MessageForm):
 def interrupt(request, pk):
     agent, session = _named(request, pk)
     must(request.caller, "decide", agent.team_id)
-    given = asked(request, "reason", "minutes")
+    given = parameters(request, "reason", "minutes")
     minutes = int(given["minutes"]) if given["minutes"] in map(str, MINUTES) else interrupts.DEFAULT_MINUTES
     caller, reason = request.caller, given["reason"]
     return carry_out(
@@ -87,7 +87,7 @@ def interrupt(request, pk):
 def go_on(request, pk):
     agent, session = _named(request, pk)
     must(request.caller, "decide", agent.team_id)
-    found = get_object_or_404(Interrupt, agent=agent, pk=as_uuid(asked(request, "interrupt")["interrupt"]))
+    found = get_object_or_404(Interrupt, agent=agent, pk=as_uuid(parameters(request, "interrupt")["interrupt"]))
     return carry_out(
         request,
         lambda: interrupts.lift(found, caller=request.caller),

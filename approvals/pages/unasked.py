@@ -8,19 +8,19 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals.reports import auto_approved as looks
 from dashboard.database import clock
 from dashboard.web import spans
-from dashboard.web.pages import as_uuid, asked, came_from, carry_out, signed_in, without
+from dashboard.web.pages import as_uuid, came_from, carry_out, parameters, signed_in, without
 
 PAGE_ROWS = 50
 
 
 @signed_in
 @require_safe
-def unasked(request):
+def auto_approved(request):
     caller, now = request.caller, clock.now()
     span = spans.span_of(request, now, default=spans.VISIT)
-    looked = asked(request, "show")["show"] == "looked"
+    looked = parameters(request, "show")["show"] == "looked"
     found, ranked = looks.ranked(caller, span.since, span.until, looked=looked)
-    begin = _begin(asked(request, "from")["from"])
+    begin = _begin(parameters(request, "from")["from"])
     rows = found[begin : begin + PAGE_ROWS]
     return render(
         request,
@@ -28,7 +28,7 @@ def unasked(request):
         {
             "nav": "desk",
             "span": span,
-            "span_words": spans.words(span),
+            "span_words": spans.in_words(span),
             "spans": spans.links(request, span, now),
             "shows": _shows(request, looked),
             "looked": looked,

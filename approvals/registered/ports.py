@@ -13,7 +13,7 @@ from approvals.agent_runs.turns import program_variables
 from approvals.line_comments.drafts import unsent_of
 from approvals.line_comments.placing import on_section as place_comments
 from approvals.line_comments.sending import drafts_on
-from approvals.notify.direct import tell as tell_person
+from approvals.notify.direct import queue_message as tell_person
 from approvals.registered.retention import snapshots_compared
 from approvals.reports.open_questions import of_workspace as open_questions
 from approvals.reports.pull_request_text import approved as told_of_work

@@ -148,7 +148,7 @@ class Identity:
     @cached_property
     def policy(self) -> Policy:
         """The team's policy; number 0 if it is the default one that was not saved yet."""
-        return policies.shown(self.agent.team_id)
+        return policies.for_display(self.agent.team_id)
 
     @cached_property
     def own_policies(self) -> list[str]:

@@ -76,7 +76,7 @@ class Found:
         self.detail[why] = detail
 
 
-def unasked(caller):
+def auto_approved_actions(caller):
     """Return the actions that ran, or may run, without a person's answer to them."""
     allowed = Q(tier__in=[Tier.LOW, Tier.MEDIUM]) | Q(grant__isnull=False)
     return Action.objects.visible_to(caller).filter(allowed).exclude(status__in=[Status.PENDING, Status.DENIED])
@@ -88,7 +88,7 @@ def ranked(caller, since: datetime, until: datetime | None, *, looked: bool) -> 
     `looked`: those that somebody looked at instead. In a constant number of queries.
     """
     inside = Q(created_at__gte=since) & (Q(created_at__lt=until) if until else Q())
-    actions = unasked(caller).filter(inside, look__isnull=not looked)
+    actions = auto_approved_actions(caller).filter(inside, look__isnull=not looked)
     actions = actions.select_related("agent__owner", "workspace__team", "team", "look__user", "grant__by")
     shown = list(actions.prefetch_related("revisions").order_by("-created_at", "-pk")[:MAX_RANKED])
     known = _programs_before(shown, caller)
@@ -174,7 +174,7 @@ def mark_looked(caller, pks: list) -> int:
     What somebody looked at before keeps its mark; what the caller may not see, or a person decided, is left out.
     """
     teams = [team for team in caller.team_ids if caller.is_person and caller.can("decide", team)]
-    found = list(unasked(caller).filter(pk__in=pks[:MAX_MARKED], look=None).order_by("number"))
+    found = list(auto_approved_actions(caller).filter(pk__in=pks[:MAX_MARKED], look=None).order_by("number"))
     if not teams or any(action.team_id not in teams for action in found):
         raise not_allowed("Only a reviewer, lead or admin can mark actions as looked at.")
     return sum(_mark(action, caller) for action in found)

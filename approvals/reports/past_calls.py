@@ -17,7 +17,7 @@ MAX_FOLDERS = 50
 
 def of_everything(team, days: int = DAYS) -> dict:
     """Return the arguments of past.report.make for the operator's own home: all sessions, the team's policy."""
-    return _question(policies.shown(team.pk), [], [str(Path.home())], os.environ.get("PATH", ""), days)
+    return _question(policies.for_display(team.pk), [], [str(Path.home())], os.environ.get("PATH", ""), days)
 
 
 def of_folder(path: Path, team, days: int = DAYS) -> dict:
@@ -40,11 +40,11 @@ def of_team(team, days: int = DAYS) -> dict | None:
         )
     )
     found = [w.own_folder for w in _connected(team) if w.environment.name not in own]
-    return _of_folders(found[:MAX_FOLDERS], policies.shown(team.pk), days) if found else None
+    return _of_folders(found[:MAX_FOLDERS], policies.for_display(team.pk), days) if found else None
 
 
 def _policy(team, environment: Environment | None) -> Policy:
-    return (environment and policies.own(team.pk, environment.name)) or policies.shown(team.pk)
+    return (environment and policies.own(team.pk, environment.name)) or policies.for_display(team.pk)
 
 
 def _connected(team) -> list[Workspace]:

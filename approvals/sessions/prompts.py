@@ -16,7 +16,7 @@ MAX_KEPT = 20  # prompts of one session
 LOOKS_BACK = timedelta(days=30)  # as long as cards look back (approvals.pages.earlier); retention deletes older ones
 
 
-def keep(agent, session: str, text: str, workspace=None):
+def save(agent, session: str, text: str, workspace=None):
     """Keep a prompt without known secret values; the session's oldest make room."""
     text = text[:MAX_READ].replace("\0", "␀").strip()
     if not session or not text or is_of_the_program(text):

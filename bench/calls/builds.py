@@ -23,7 +23,7 @@ from workspaces.models import Workspace
 from workspaces.services import folders
 workspace = Workspace.objects.get(source__path={folder!r}, trashed_at=None)
 if workspace.held:
-    assert operations.wait(folders.hold(workspace, False, by=Actor.system("bench")), 60).outcome
+    assert operations.wait(folders.box_calls(workspace, False, by=Actor.system("bench")), 60).outcome
 """
 CONNECTED = """
 from workspaces.models import Workspace

@@ -28,7 +28,7 @@ MAX_FORKS = 12
 SECRETS = """
 from dashboard.models import Actor, Team
 from workspaces import secrets
-secrets.put(Team.objects.get(slug="main"), "DEPLOY_KEY", "agent", {value!r}, by=Actor.system("day"))
+secrets.save(Team.objects.get(slug="main"), "DEPLOY_KEY", "agent", {value!r}, by=Actor.system("day"))
 """
 
 

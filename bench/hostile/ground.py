@@ -48,7 +48,7 @@ from workspaces import secrets
 from workspaces.models import Environment
 team = Team.objects.get(slug="main")
 for scope in ("setup", "agent"):
-    secrets.put(team, "DEPLOY_KEY", scope, {value!r}, by=Actor.system("hostile"))
+    secrets.save(team, "DEPLOY_KEY", scope, {value!r}, by=Actor.system("hostile"))
 Environment.objects.create(team=team, name="guarded", repository={repository!r},
     secrets={{"setup": ["DEPLOY_KEY"], "agent": ["DEPLOY_KEY"]}})
 """

@@ -37,7 +37,7 @@ from dashboard.models import Actor, Team
 from workspaces import secrets
 team, by = Team.objects.get(slug="main"), Actor.system("bench")
 for name in ("anthropic", "openai"):
-    secrets.put(team, f"KEY_{name.upper()}", "models", f"key-of-{name}-0123456789", by=by)
+    secrets.save(team, f"KEY_{name.upper()}", "models", f"key-of-{name}-0123456789", by=by)
 """
 # It asks one person in every mode, and what it does shows in a file of the workspace; the push itself fails.
 ASKS = "echo {word} >> ran.txt; git push origin {word}"

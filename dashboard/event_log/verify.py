@@ -32,7 +32,7 @@ class Proof:
         return self.holds and self.seq == self.team.event_seq
 
 
-def prove(team: Team, seconds: float = RENDER_SECONDS) -> Proof:
+def verify_in_time(team: Team, seconds: float = RENDER_SECONDS) -> Proof:
     """Continue from where the last check ended, for about this many seconds or to the end of the log."""
     key, now, until = f"proof:{team.pk}", clock.now(), time.monotonic() + seconds
     team.refresh_from_db(fields=["event_seq", "event_head"])

@@ -15,7 +15,7 @@ from django.db import DatabaseError, connection
 
 from dashboard.database import clock
 from dashboard.event_log import triggers
-from dashboard.event_log.verify import RENDER_SECONDS, prove
+from dashboard.event_log.verify import RENDER_SECONDS, verify_in_time
 from dashboard.models import BackupPlan, Team
 from dashboard.net.addresses import in_url, to_call
 from dashboard.ops import database, scheduled_backups
@@ -120,7 +120,7 @@ def _log(*, deep: bool) -> list[Finding]:
     """Check that nothing can change the log by accident, and that nobody has; all of it only with `deep`."""
     try:
         missing = triggers.missing(connection)
-        proofs = [prove(team, math.inf if deep else RENDER_SECONDS) for team in Team.objects.order_by("slug")]
+        proofs = [verify_in_time(team, math.inf if deep else RENDER_SECONDS) for team in Team.objects.order_by("slug")]
     except DatabaseError:  # its own finding says so
         return []
     broken = [proof for proof in proofs if not proof.holds]

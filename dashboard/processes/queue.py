@@ -172,7 +172,7 @@ class Queue:
             answers[task].append(found)
         for task, found in answers.items():
             if self._notices.is_due(found) if task == NOTIFY else any(found):
-                lanes.put(task, save=False)
+                lanes.queue_task(task, save=False)
                 queued.append(task)
         return queued
 

@@ -27,13 +27,13 @@ from approvals.reports.changed_since import changed_since
 from dashboard.database import clock
 from dashboard.database.batches import in_batches
 from dashboard.event_log.sentences import details
-from dashboard.event_log.verify import RENDER_SECONDS, prove
+from dashboard.event_log.verify import RENDER_SECONDS, verify_in_time
 from dashboard.live.feed import cursor_of
 from dashboard.models import Agent, Event, Membership, Team
 from dashboard.people import sessions
 from dashboard.site import desk_troubles, second_factor
 from dashboard.web import spans
-from dashboard.web.pages import Slice, asked, came_from, in_threads, must, signed_in, without
+from dashboard.web.pages import Slice, came_from, in_threads, must, parameters, signed_in, without
 from handrail_verify.log import filter_note
 from workspaces.models import Run, State, StateCode, Workspace
 from workspaces.services import caps, retention, schedules, secret_expiry, store_maintenance
@@ -176,7 +176,7 @@ def log(request):
             "page": page,
             "rows": [(event, names.get(event.workspace_id, ""), details(event.data)) for event in page],
             **_proofs(teams),
-            "filters": asked(request, *FILTERS),
+            "filters": parameters(request, *FILTERS),
             "verbs": _verbs_of(teams),
             "query": without(request),
             "may_send_log": any(caller.can("manage_log_targets", team) for team in teams),
@@ -197,7 +197,7 @@ def _verbs_of(teams) -> list[str]:
 
 def _proofs(teams, seconds: float = RENDER_SECONDS) -> dict:
     """Continue verifying the teams' logs: at least one batch of each, and more for about `seconds` in total."""
-    proofs = [prove(team, seconds / len(teams)) for team in teams]
+    proofs = [verify_in_time(team, seconds / len(teams)) for team in teams]
     return {"proofs": proofs, "unproven": any(proof.holds and not proof.is_whole for proof in proofs)}
 
 
@@ -215,7 +215,7 @@ FILTERS = ("verb", "actor", "workspace", "subject", "since", "until")
 
 def _filtered(request, events):
     """Apply the filters of the query string; an invalid value matches nothing."""
-    named = asked(request, *FILTERS)
+    named = parameters(request, *FILTERS)
     if named["verb"]:
         events = events.filter(verb=named["verb"])
     if named["actor"]:
@@ -252,7 +252,7 @@ def log_export(request):
     team = _one_team(request)
     must(caller, "read_log", team)
     events = _filtered(request, Event.objects.filter(team=team)).order_by("seq")
-    filters = {name: value for name, value in asked(request, *FILTERS).items() if value}
+    filters = {name: value for name, value in parameters(request, *FILTERS).items() if value}
     note = [filter_note(filters) + "\n"] if filters else []
     rows = (json.dumps(event.as_export(), ensure_ascii=False) + "\n" for event in in_batches(events))
     lines, name = chain(note, rows), f"handrail-{team.slug}-log{'-filtered' if filters else ''}.jsonl"

@@ -21,7 +21,7 @@ from dashboard.site import search_conversations, search_text
 from dashboard.site.search_limits import Limits, Scan, newest
 from dashboard.web import spans
 from dashboard.web.lookup import Order
-from dashboard.web.pages import as_uuid, asked, signed_in, without
+from dashboard.web.pages import as_uuid, parameters, signed_in, without
 from workspaces.models import Command, Snapshot, Workspace, WorkspaceLabel
 from workspaces.pages.header import with_display_columns
 
@@ -65,7 +65,7 @@ KINDS = {
     "conversations": gettext_lazy("Conversations"),
     "events": gettext_lazy("Log"),
 }
-TEXTS = {"files": search_text.files, "outputs": search_text.outputs, "said": search_text.said}
+TEXTS = {"files": search_text.files, "outputs": search_text.outputs, "said": search_text.search_conversations}
 TEXTS |= {"conversations": search_conversations.conversations, "events": search_text.events}
 SCANNED = ("files", "outputs")
 NAMES = ("q", "kind", "workspace", "at", "since", "until", "agent", "person", "before")
@@ -76,7 +76,7 @@ SECONDS_OF_ROWS = 0.01  # for each kind of rows among all kinds; the newest are 
 @signed_in
 @require_safe
 def search(request):
-    caller, named = request.caller, asked(request, *NAMES)
+    caller, named = request.caller, parameters(request, *NAMES)
     wanted, kind = named["q"][:MAX_QUERY_CHARS], named["kind"] if named["kind"] in KINDS else ""
     context = {"nav": "search", "q": wanted, "named": named, "kind": kind, "kinds": _kinds(request, kind)}
     if wanted:

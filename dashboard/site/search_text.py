@@ -322,7 +322,7 @@ def _event_hit(event: Event) -> Hit:
     return Hit(str(in_words(event.verb)), about[:MAX_LINE], f"{reverse('log')}?{query}", event.at, event.actor_label)
 
 
-def said(caller, words: list[str], limits: Limits) -> Scan:
+def search_conversations(caller, words: list[str], limits: Limits) -> Scan:
     """Search what people and agents wrote to each other, and what agents were asked."""
     teams, text = caller.team_ids, Q(*(Q(text__icontains=word) for word in words))
     mine = Action.objects.filter(pk=OuterRef("action"), team__in=teams)

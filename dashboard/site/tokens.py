@@ -9,14 +9,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
 from dashboard.people import token_list, tokens
-from dashboard.web.pages import Slice, asked, carry_out, must, signed_in
+from dashboard.web.pages import Slice, carry_out, must, parameters, signed_in
 
 
 @signed_in
 @require_safe
 def listing(request):
     managed = _managed(request.caller)
-    chosen = asked(request, "state", "kind", "team", "q")
+    chosen = parameters(request, "state", "kind", "team", "q")
     rows = token_list.of_teams([team.pk for team in managed])
     state = chosen["state"] if chosen["state"] in (*token_list.STATES, "all") else "live"
     if state != "all":

@@ -179,7 +179,7 @@ class Slice:
         return len(self.rows)
 
 
-def asked(request, *names: str) -> dict[str, str]:
+def parameters(request, *names: str) -> dict[str, str]:
     """Return the named parameters of the query or form, "" if absent; NUL is replaced, as no database stores it."""
     named = request.POST if request.method == "POST" else request.GET
     return {name: named.get(name, "").replace("\0", "\ufffd").strip() for name in names}
@@ -194,7 +194,7 @@ def version_number(text: str) -> int:
 
 def compared_versions(request, numbers: list[int]) -> tuple[int | None, int | None]:
     """Return the (from, to) that the query names. By default the newest of `numbers` and the one before `to`."""
-    chosen = asked(request, "from", "to") if request.method != "POST" else {"from": "", "to": ""}
+    chosen = parameters(request, "from", "to") if request.method != "POST" else {"from": "", "to": ""}
     to = version_number(chosen["to"]) if chosen["to"] else max(numbers, default=None)
     if chosen["from"]:
         return version_number(chosen["from"]), to

@@ -8,7 +8,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.timezone import is_naive, make_aware
 from django.utils.translation import gettext, gettext_lazy
 
-from dashboard.web.pages import asked, without
+from dashboard.web.pages import parameters, without
 
 TODAY, YESTERDAY, FRIDAY, WEEK, VISIT = "today", "yesterday", "friday", "week", "visit"
 LABELS = {
@@ -67,7 +67,7 @@ def last_visit(request) -> datetime | None:
 
 def span_of(request, now, default: str = YESTERDAY) -> Span:
     """Return the span that the query string asks for; the default for none or an invalid one."""
-    named = asked(request, *NAMES)
+    named = parameters(request, *NAMES)
     since, until = named["since"], named["until"]
     ready = _ready(request, now)
     last = moment_of(until, days=1) if until else None
@@ -87,7 +87,7 @@ def links(request, span: Span, now) -> list[tuple]:
     ]
 
 
-def words(span: Span) -> str:
+def in_words(span: Span) -> str:
     """Return the span in words, for a sentence's beginning."""
     if span.name:
         return str(LABELS[span.name])

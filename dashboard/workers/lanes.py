@@ -65,7 +65,7 @@ def _lane(name: str) -> Lane:
 LANES = {name: _lane(name) for name in (PUSH, TIMELY, WEBHOOKS, LOGS, UPKEEP)}
 
 
-def put(task: str, **options):
+def queue_task(task: str, **options):
     """Queue a task of the table in its lane, and wake the queue of this host."""
     name = async_task(task, cluster=LANE_OF[task], **options)
     transaction.on_commit(wake_feeds)

@@ -67,7 +67,7 @@ class Desk:
     def grant(self):
         action = self.ask()
         if action.status == "pending":
-            grants.give(action, caller=self.person, digest=action.digest)
+            grants.approve_and_grant(action, caller=self.person, digest=action.digest)
 
     def revoke(self):
         for grant in Grant.objects.active(clock.now()):

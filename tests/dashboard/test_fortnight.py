@@ -14,12 +14,12 @@ from django.utils import timezone
 
 from approvals.models import Action, AgentSession, Status
 from dashboard.database import clock
-from dashboard.event_log.verify import prove
+from dashboard.event_log.verify import verify_in_time
 from dashboard.models import Event, Membership, Role, Team
 from deploy.demo.fortnight import story, telling
 from workspaces.changes import changed_lines
 from workspaces.changes.comparisons import Point
-from workspaces.changes.forks import beside
+from workspaces.changes.forks import compare_forks
 from workspaces.models import (
     Artifact,
     Command,
@@ -95,7 +95,7 @@ def check_forks(team):
         Workspace.objects.get(team=team, key=f"web-shop-cart-{it}") for it in ("short", "tests-first")
     )
     points = (Point(place, place.head.number) for place in (short, tests_first))
-    found = beside(*points)
+    found = compare_forks(*points)
     assert found.base.workspace.key == "web-shop-cart"
     counts = found.counts()
     assert counts["different"] > 0
@@ -104,7 +104,7 @@ def check_forks(team):
 
 def check_log(team, now):
     """The chain holds, in the order of the times."""
-    while not (proof := prove(team)).is_whole:
+    while not (proof := verify_in_time(team)).is_whole:
         assert proof.holds
     times = list(Event.objects.filter(team=team).order_by("seq").values_list("at", flat=True))
     assert [pair for pair in pairwise(times) if pair[0] > pair[1]] == []

@@ -53,7 +53,7 @@ def test_every_task_that_is_queued_or_scheduled_names_its_lane():
     assert put | set(tasks.SCHEDULED) | set(Queue([])._watches) == set(LANE_OF)
     assert set(LANE_OF.values()) == set(LANES)
     with pytest.raises(KeyError):
-        lanes.put("math.sqrt")
+        lanes.queue_task("math.sqrt")
 
 
 def test_the_stored_schedule_names_the_lanes_and_each_is_queued_there(transactional_db):
@@ -96,7 +96,7 @@ def test_a_host_names_the_lanes_that_it_serves(given, served, tmp_path):
 def test_a_task_is_claimed_once_by_our_queue_and_by_clusters_of_django_q(transactional_db):
     """Two of each, on the database of the tests: SQLite or PostgreSQL."""
     for _ in range(20):
-        lanes.put("approvals.tasks.notify")
+        lanes.queue_task("approvals.tasks.notify")
     got, start = [], threading.Barrier(4)
 
     def claim(next_task):
@@ -127,7 +127,7 @@ def test_what_waits_too_long_is_shown_with_its_lane(team):
     def found(part):
         return next(one for one in doctor.examine(deep=False) if one.part == part)
 
-    lanes.put("approvals.tasks.send_log")
+    lanes.queue_task("approvals.tasks.send_log")
     assert (found("lanes").ok, found("lanes").words) == (
         True, "No task is late in push, timely, webhooks, logs, handrail."
     )  # fmt: skip
@@ -145,7 +145,7 @@ def test_what_waits_too_long_is_shown_with_its_lane(team):
 
 def test_status_says_which_lanes_are_served_elsewhere(db, settings):
     settings.HANDRAIL_LANES = ["push"]
-    lanes.put("approvals.tasks.send_log")
+    lanes.queue_task("approvals.tasks.send_log")
     OrmQ.objects.update(lock=timezone.now() - timedelta(seconds=1000))
     found = next(one for one in doctor.examine(deep=False) if one.part == "lane logs")
     assert (found.ok, "manage.py qcluster -n logs" in found.what_to_do) == (False, True)

@@ -48,7 +48,7 @@ def add_rows(team, bob, workspace, ask):
             Grant.objects.create(
                 team=team, agent=agent, workspace=workspace, by=bob, expires_at=soon, uses_left=1, says="x"
             )
-            secrets.put(team, f"KEY_{number}", "agent", "a value of secrets", by=Actor.person(bob))
+            secrets.save(team, f"KEY_{number}", "agent", "a value of secrets", by=Actor.person(bob))
             made = Environment.objects.create(team=team, name=f"env-{number}", version=1, driver="sandbox")
             Policy.objects.create(team=team, environment=made, number=100 + number, text="", by=bob)
 

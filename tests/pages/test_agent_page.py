@@ -28,7 +28,7 @@ def test_its_day_has_calls_answers_commands_hosts_and_what_was_said(
 ):
     ask(LIST, workspace=workspace)
     pushed = ask(PUSH, workspace=workspace, session="s1")
-    prompts.keep(agent, "s1", "Ship the cart, please.")
+    prompts.save(agent, "s1", "Ship the cart, please.")
     questions_to_agents.ask(pushed, caller=caller_of(bob), text="Is the branch rebased?")
     decide(pushed, "deny", by=bob, comment="no")
     messages.send(agent, session="", caller=caller_of(bob), text="Prices are in cents.")

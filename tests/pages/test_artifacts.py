@@ -171,7 +171,7 @@ def test_the_next_workspace_of_the_repository_begins_with_it(promote, start, tmp
     assert made.source["artifacts"] == [{"id": str(newest.pk), "name": "build"}]
     tree = tmp_path / "next" / "tree"
     tree.mkdir(parents=True)
-    carried.put(made, tree, {"cancel": None})
+    carried.unpack_artifacts(made, tree, {"cancel": None})
     found = {str(path.relative_to(tree)): path.read_text() for path in tree.rglob("*") if path.is_file()}
     assert found == {
         "artifacts/.gitignore": "*\n",
@@ -187,12 +187,12 @@ def test_a_repository_cannot_lead_it_elsewhere(promote, start, tmp_path):
     tree.mkdir(parents=True)
     (tree / "artifacts").symlink_to(elsewhere)
     with pytest.raises(StoreError):
-        carried.put(made, tree, {"cancel": None})
+        carried.unpack_artifacts(made, tree, {"cancel": None})
     (tree / "artifacts").unlink()
     (tree / "artifacts").mkdir()
     (tree / "artifacts" / "build").symlink_to(elsewhere)
     with pytest.raises(StoreError):
-        carried.put(made, tree, {"cancel": None})
+        carried.unpack_artifacts(made, tree, {"cancel": None})
     assert list(elsewhere.iterdir()) == []
 
 

@@ -200,7 +200,7 @@ def test_it_is_forked_many_times(paused, kept, lena, browser_of):
 def test_a_fork_is_searched_for_the_secrets_that_its_programs_have(paused, kept, lena):
     secrets.search_for(paused, "DEPLOY", "agent", "value of the origin")
     fork = checkpoints.fork(kept(began=str(uuid.uuid4())), "fork", caller=caller_of(lena))
-    secrets.hand_on(paused, fork)
+    secrets.copy_to_fork(paused, fork)
     run_tokens.search_for_former(fork, paused.key, "run")
     assert dict(secrets.handed_to(fork))["DEPLOY"] == "value of the origin"
     names = set(HandedSecret.objects.filter(workspace=fork).values_list("name", flat=True))

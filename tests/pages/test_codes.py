@@ -5,7 +5,7 @@ import pytest
 from workspaces.drivers.base import EndReason
 from workspaces.models import EndCode, StateCode, Workspace
 from workspaces.programs.terminals import ENDED_BY, RUN_ENDED
-from workspaces.runner.reconcile.liveness import note
+from workspaces.runner.reconcile.liveness import set_reason
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def test_a_new_reason_drops_the_code_of_the_old_one(up):
 
 def test_what_can_be_reached_again_loses_only_the_words_of_that(up):
     rows = Workspace.objects.filter(pk=up.pk)
-    note(up, "Whatever the words are.", StateCode.UNREACHABLE)
+    set_reason(up, "Whatever the words are.", StateCode.UNREACHABLE)
     assert rows.values_list("reason", "reason_code").get() == ("Whatever the words are.", "unreachable")
-    note(up, "")
+    set_reason(up, "")
     assert rows.values_list("reason", "reason_code").get() == ("", "")
     rows.update(reason="It cannot be reached now, says somebody else.")
-    note(up, "")
+    set_reason(up, "")
     assert rows.values_list("reason", "reason_code").get() == ("It cannot be reached now, says somebody else.", "")
 
 

@@ -119,7 +119,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
             workspace=workspace, operation=operation, argv=["bash"], opened_by=asdict(by)
         ).pk,
         "runs/": run.pk,
-        "secrets/": secrets.put(team, "DEPLOY_KEY", "agent", SECRET * 2, by=by).pk,
+        "secrets/": secrets.save(team, "DEPLOY_KEY", "agent", SECRET * 2, by=by).pk,
         "scrub/": Operation.objects.create(
             team=team, kind="scrub", phase="settled", due_at=soon, args={"keyed_hash": ""}, outcome=FOUND
         ).pk,

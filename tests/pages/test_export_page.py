@@ -43,17 +43,17 @@ def test_without_a_token_it_says_which_secret_to_set(shop, team, lena, browser_o
     assert "There is no token for git.example.org." in text
     filled = "name=CODE_HOST_GIT_EXAMPLE_ORG&scope=host&origin=https%3A%2F%2Fgit.example.org"
     assert f'href="/secrets/new/?{filled}"' in html.unescape(text)
-    secrets.put(team, "CODE_HOST_GIT_EXAMPLE_ORG", "host", "the-token", by=_by(lena))
+    secrets.save(team, "CODE_HOST_GIT_EXAMPLE_ORG", "host", "the-token", by=_by(lena))
     assert "There is no token for git.example.org." in read(browser_of(lena), HERE)
     origin = {"origin": "https://git.example.org", "replace": True}
-    secrets.put(team, "CODE_HOST_GIT_EXAMPLE_ORG", "host", "the-token", **origin, by=_by(lena))
+    secrets.save(team, "CODE_HOST_GIT_EXAMPLE_ORG", "host", "the-token", **origin, by=_by(lena))
     text = read(browser_of(lena), HERE)
     assert "Push and open it at git.example.org" in text
     assert "the-token" not in text
 
 
 def test_a_token_for_the_agent_is_none_for_pull_requests(shop, team, lena):
-    secrets.put(team, "CODE_HOST_GIT_EXAMPLE_ORG", "agent", "another", by=_by(lena))
+    secrets.save(team, "CODE_HOST_GIT_EXAMPLE_ORG", "agent", "another", by=_by(lena))
     assert pull_requests.has_token(shop) is False
     assert secrets.for_code_host(team, "CODE_HOST_GIT_EXAMPLE_ORG") == ""
 
@@ -160,16 +160,16 @@ def test_the_commits_that_are_missing_here_are_listed(push, lena, browser_of, re
 
 def test_pushes_are_remembered_until_the_source_has_less_or_is_another(push, shop):
     push(ARRIVED)
-    assert [(each.branch, each.sha, each.label) for each in pushed.of(shop)] == [("agent/x", SHA, "lena")]
+    assert [(each.branch, each.sha, each.label) for each in pushed.newest_pushes(shop)] == [("agent/x", SHA, "lena")]
     push({"ok": False, "reason": "403", "pushed": ARRIVED["pushed"] | {"branch": "b"}}, kind="pull_request")
-    assert [each.branch for each in pushed.of(shop)] == ["b", "agent/x"]
+    assert [each.branch for each in pushed.newest_pushes(shop)] == ["b", "agent/x"]
     push(REFUSED)
-    assert pushed.known(shop) == {"b": SHA, "agent/x": SHA}
+    assert pushed.pushed_commits(shop) == {"b": SHA, "agent/x": SHA}
     shop.source = {"git": "https://git.example.org/team/other.git"}
-    assert pushed.known(shop) == {}
+    assert pushed.pushed_commits(shop) == {}
     shop.refresh_from_db()
     push(REFUSED | {"forgets": True})
-    assert pushed.known(shop) == {}
+    assert pushed.pushed_commits(shop) == {}
 
 
 def test_a_push_to_the_default_branch_takes_a_second_look(shop, lena, browser_of):

@@ -64,7 +64,7 @@ FORMS = [
 def shop(team, agent, alice):
     """A workspace that came from a code host, whose token is kept."""
     origin = "https://git.example.org"
-    secrets.put(team, "CODE_HOST_GIT_EXAMPLE_ORG", "host", "the-token", origin=origin, by=_by(alice))
+    secrets.save(team, "CODE_HOST_GIT_EXAMPLE_ORG", "host", "the-token", origin=origin, by=_by(alice))
     source = {"git": "https://git.example.org/team/shop.git"}
     return make_workspace(team, agent, "shop", State.READY, source=source, held=True)
 

@@ -43,7 +43,7 @@ def body():
 @pytest.fixture
 def manifest(workspace, body):
     Manifest.objects.filter(snapshot__number=1).delete()
-    return keep.keep(body, snapshot=workspace.baseline)
+    return keep.sign_and_save(body, snapshot=workspace.baseline)
 
 
 def test_the_page_names_the_cause_and_marks_hidden_characters(manifest, vera, browser_of, read):
@@ -75,7 +75,7 @@ def test_a_resume_has_a_page_and_an_api_of_its_own(manifest, body, workspace, ve
     client = browser_of(vera)
     assert "Started" in read(client, f"{HERE}runs/")
     assert client.get(f"{HERE}runs/{run.pk}/manifest/").status_code == 404
-    keep.keep(body | {"kind": "resume", "memory": "its programs went on"}, run=run)
+    keep.sign_and_save(body | {"kind": "resume", "memory": "its programs went on"}, run=run)
     assert f"{HERE}runs/{run.pk}/manifest/" in read(client, f"{HERE}runs/")
     assert "its programs went on" in read(client, f"{HERE}runs/{run.pk}/manifest/")
     told = api(token_of(vera)).get(f"/api/v1/workspaces/repo-task-1/runs/{run.pk}/manifest").json()
@@ -88,7 +88,7 @@ def test_two_are_compared_over_workspaces(manifest, body, team, agent, vera, bro
     other = make_workspace(team, agent, "repo-task-2")
     Manifest.objects.filter(snapshot=other.head).delete()
     changed = body | {"secrets": [], "lock_files": [{"path": "uv.lock", "sha256": "ef" * 32}], "snapshot": 2}
-    keep.keep(changed | {"cause": body["cause"] | {"action": None}}, snapshot=other.head)
+    keep.sign_and_save(changed | {"cause": body["cause"] | {"action": None}}, snapshot=other.head)
     text = read(browser_of(vera), "/manifests/compare/?a=repo-task-1/1&b=repo-task-2/2")
     assert ("uv.lock: " + "cd" * 32 in text, "uv.lock: " + "ef" * 32 in text) == (True, True)
     assert "Last checks" not in text

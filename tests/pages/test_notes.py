@@ -92,7 +92,7 @@ def test_notes_have_a_limit(browser_of, lena, paused, text):
 
 
 def test_a_secret_is_stored_redacted_and_the_version_is_flagged(browser_of, lena, team, paused, read):
-    secrets.put(team, "DEPLOY_KEY", "agent", SECRET, by=Actor.system("tests"))
+    secrets.save(team, "DEPLOY_KEY", "agent", SECRET, by=Actor.system("tests"))
     client = browser_of(lena)
     client.post(f"{AT}notes/", {"text": f"key: {SECRET}\n", "seen": ""})
     version = NoteVersion.objects.get()
@@ -131,25 +131,25 @@ def test_the_api_edits_lists_and_compares(paused, lena, token_of, api):
 
 def test_a_version_is_kept_only_when_the_file_changed(paused, agent):
     by, system = Actor.agent(agent), Actor.system("idle")
-    first = versions.keep(paused, texts.stored(paused, b"one"), by=by)
+    first = versions.save_if_changed(paused, texts.stored(paused, b"one"), by=by)
     assert (first.number, first.by, first.given_at is None) == (1, by.as_json, False)
-    assert versions.keep(paused, texts.stored(paused, b"one"), by=system).pk == first.pk
-    assert versions.keep(paused, texts.NoteText(), by=system) is None
+    assert versions.save_if_changed(paused, texts.stored(paused, b"one"), by=system).pk == first.pk
+    assert versions.save_if_changed(paused, texts.NoteText(), by=system) is None
     assert [each.sha256 for each in NoteVersion.objects.order_by("number")] == [texts.digest("one"), ""]
-    assert versions.keep(paused, texts.NoteText(), by=system) is None
+    assert versions.save_if_changed(paused, texts.NoteText(), by=system) is None
     assert NoteVersion.objects.count() == 2
     assert verbs("notes.") == ["notes.kept", "notes.kept"]
 
 
 def test_a_longer_file_is_kept_up_to_the_limit_and_says_so(paused, agent):
-    kept = versions.keep(paused, texts.stored(paused, b"x" * (texts.MAX_BYTES + 1)), by=Actor.agent(agent))
+    kept = versions.save_if_changed(paused, texts.stored(paused, b"x" * (texts.MAX_BYTES + 1)), by=Actor.agent(agent))
     assert (len(kept.text), kept.is_cut) == (texts.MAX_BYTES, True)
 
 
 def test_a_snapshot_before_the_resume_does_not_take_the_old_file_for_a_change(browser_of, lena, paused, agent):
-    versions.keep(paused, texts.stored(paused, b"one"), by=Actor.agent(agent))
+    versions.save_if_changed(paused, texts.stored(paused, b"one"), by=Actor.agent(agent))
     browser_of(lena).post(f"{AT}notes/", {"text": "edited", "seen": texts.digest("one")})
-    versions.keep(paused, texts.stored(paused, b"one"), by=Actor.system("periodic"))
+    versions.save_if_changed(paused, texts.stored(paused, b"one"), by=Actor.system("periodic"))
     assert (versions.newest(paused).text, versions.waiting(paused).number) == ("edited", 2)
 
 
@@ -187,7 +187,9 @@ def test_a_fork_belongs_to_the_repository_of_its_origin(workspace):
 
 
 def test_a_person_promotes_lines_after_seeing_the_difference(browser_of, lena, agent, paused, read):
-    note = versions.keep(paused, texts.stored(paused, b"# Done\nRun make fix first.\n"), by=Actor.agent(agent))
+    note = versions.save_if_changed(
+        paused, texts.stored(paused, b"# Done\nRun make fix first.\n"), by=Actor.agent(agent)
+    )
     client = browser_of(lena)
     assert "Run make fix first." in read(client, f"{AT}notes/lesson/")
     form = {"text": "Run make fix first.", "days": "90", "version": "1"}
@@ -209,7 +211,7 @@ def test_a_person_promotes_lines_after_seeing_the_difference(browser_of, lena, a
 
 
 def test_words_of_the_person_are_not_said_to_be_the_agents(browser_of, lena, agent, paused):
-    versions.keep(paused, texts.stored(paused, b"one\n"), by=Actor.agent(agent))
+    versions.save_if_changed(paused, texts.stored(paused, b"one\n"), by=Actor.agent(agent))
     browser_of(lena).post(f"{AT}notes/lesson/", {"text": "one\nand mine", "version": "1"})
     assert Lesson.objects.get().author["label"] == "lena"
 

@@ -52,7 +52,7 @@ def test_a_question_for_an_mcp_server_is_told_as_the_agents_program_says(ask, bo
 
 
 def test_a_prompt_is_told_as_the_session_says(ask, agent, bob, browser_of, read):
-    prompts.keep(agent, "s9", "Ship it")
+    prompts.save(agent, "s9", "Ship it")
     text = read(browser_of(bob), f"/actions/{ask(session='s9').pk}/")
     assert "The prompt before this" in text
     assert "Asked by" not in text

@@ -128,7 +128,7 @@ def test_lists_show_the_words_and_no_tier(question, plan, bob, browser_of, read)
 
 
 def test_the_card_says_what_the_person_asked_and_that_it_is_no_evidence(ask, agent, bob, browser_of, read):
-    prompts.keep(agent, "s9", "Ship\nthe\nrelease\nplease")
+    prompts.save(agent, "s9", "Ship\nthe\nrelease\nplease")
     action = ask(session="s9")
     text = tight(read(browser_of(bob), f"/actions/{action.pk}/"))
     part = text[text.index('aria-label="The prompt before this"') :]
@@ -206,7 +206,7 @@ def test_what_an_agent_asks_is_text(ask, agent, bob, browser_of, read, payload):
     options = [{"label": payload, "description": payload, "preview": payload}, {"label": "no"}]
     asked = {"question": payload, "header": payload, "options": options}
     question = ask({"questions": [asked], "metadata": payload}, tool="AskUserQuestion", session="h")
-    prompts.keep(agent, "h", payload)
+    prompts.save(agent, "h", payload)
     plan = ask({"plan": f"{payload}\n\n- {payload}", payload: payload}, tool="ExitPlanMode", session="h")
     client = browser_of(bob)
     for address in (f"/actions/{question.pk}/", f"/actions/{plan.pk}/", "/waiting/", "/", "/actions/"):

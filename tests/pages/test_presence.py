@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from approvals.models import CardViewer
-from approvals.pages.presence import LOOKS_FOR, words
+from approvals.pages.presence import LOOKS_FOR, who_looks
 from dashboard.database import clock
 
 from .conftest import PUSH
@@ -43,5 +43,5 @@ def test_a_viewer_and_a_stranger_are_not_told(ask, vera, mallory, browser_of):
 
 
 def test_many_are_counted():
-    assert words(["ann", "ben"]) == "ann and ben are looking too"
-    assert words(["ann", "ben", "cem", "dan", "eve"]) == "ann, ben, cem and 2 more are looking too"
+    assert who_looks(["ann", "ben"]) == "ann and ben are looking too"
+    assert who_looks(["ann", "ben", "cem", "dan", "eve"]) == "ann, ben, cem and 2 more are looking too"

@@ -72,6 +72,6 @@ def test_the_log_has_an_alert_once_a_day(old):
         tasks.check_sweeps()
     [event] = Event.objects.filter(verb="retention.late")
     assert (event.team, event.actor_label, alerts.is_alert(event)) == (old, "retention", True)
-    assert alerts.words(event, old).startswith("Payments: The sweep of retention has not run for two days")
+    assert alerts.sentence(event, old).startswith("Payments: The sweep of retention has not run for two days")
     sweeps.say_if_late(now=clock.now() + timedelta(hours=25))
     assert Event.objects.filter(verb="retention.late").count() == 2

@@ -186,7 +186,7 @@ def test_a_dry_run_names_the_same_and_changes_nothing(team, workspace):
 
 
 def test_secrets_and_tokens_that_ended_go(team, agent, workspace):
-    secrets.put(team, "OLD_KEY", "agent", "a value of secrets", by=NOBODY)
+    secrets.save(team, "OLD_KEY", "agent", "a value of secrets", by=NOBODY)
     Secret.objects.update(expires_at=days_ago(31))
     for expires, revoked in ((91, None), (None, 91), (89, None), (None, None)):
         make_token(team, agent=agent)

@@ -134,7 +134,7 @@ def test_the_diff_shows_those_of_both_ends(team, agent, alice, browser_of, read,
     for snapshot in made.snapshots.order_by("number"):
         tree = keep_tree(team, tmp_path / str(snapshot.number), {"page.html": f"{snapshot.number}\n"})
         made.snapshots.filter(pk=snapshot.pk).update(tree=tree)
-        keeping.keep(snapshot, png(snapshot.number, 1), by=Actor.agent(agent))
+        keeping.save(snapshot, png(snapshot.number, 1), by=Actor.agent(agent))
     html = read(browser_of(alice), "/w/payments/drawn/changes/?from=1&to=2")
     part = html.partition('id="pictures-title"')[2].partition("</section>")[0]
     assert re.findall(r'src="([^"]+)"', part) == [f"/w/payments/drawn/snapshots/{n}/screenshot/" for n in (1, 2)]

@@ -101,7 +101,7 @@ def test_what_lies_inside_a_git_folder_is_not_searched(files, alice):
 
 def test_messages_questions_prompts_and_the_log_are_found(ask, agent, bob, browser_of, read):
     pushed = ask(PUSH, session="s")
-    prompts.keep(agent, "s", "Finish the zebra crossing.")
+    prompts.save(agent, "s", "Finish the zebra crossing.")
     questions_to_agents.ask(pushed, caller=caller_of(bob), text="Is the zebra rebased?")
     messages.send(agent, session="", caller=caller_of(bob), text="Mind the zebra.")
     client = browser_of(bob)
@@ -196,7 +196,7 @@ def test_recordings_and_messages_go_on_where_a_search_ended(workspace, agent, as
         print_it(make_command(workspace, f"make {number}"), b"a zebra\n")
         messages.send(agent, session="", caller=caller_of(bob), text=f"zebra {number}")
     questions_to_agents.ask(ask(PUSH), caller=caller_of(bob), text="zebra?")
-    for search_in, number in ((search_text.outputs, 5), (search_text.said, 6)):
+    for search_in, number in ((search_text.outputs, 5), (search_text.search_conversations, 6)):
         found, before = [], ""
         while True:
             limits = search_text.Limits(most=2, seconds=60, before=before)

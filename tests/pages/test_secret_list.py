@@ -154,8 +154,8 @@ def test_a_refusal_of_the_command_changes_nothing(team, typed, arguments):
 
 def test_a_secret_that_expires_within_a_week_is_warned_of_once(team, lena, browser_of):
     ends = clock.now() + timedelta(days=6)
-    secret = secrets.put(team, "NPM_TOKEN", "agent", VALUE, expires_at=ends, by=BY)
-    secrets.put(team, "LATER", "agent", VALUE, expires_at=clock.now() + timedelta(days=8), by=BY)
+    secret = secrets.save(team, "NPM_TOKEN", "agent", VALUE, expires_at=ends, by=BY)
+    secrets.save(team, "LATER", "agent", VALUE, expires_at=clock.now() + timedelta(days=8), by=BY)
     secret_expiry.warn_all()
     secret_expiry.warn_all()
     event = Event.objects.get(verb="secret.expires_soon")
@@ -171,7 +171,7 @@ def test_a_secret_that_expires_within_a_week_is_warned_of_once(team, lena, brows
 
 
 def test_another_expiry_is_warned_of_again_and_none_no_more(team):
-    secret = secrets.put(team, "A", "agent", VALUE, expires_at=clock.now() + timedelta(days=6), by=BY)
+    secret = secrets.save(team, "A", "agent", VALUE, expires_at=clock.now() + timedelta(days=6), by=BY)
     secret_expiry.warn_all()
     secrets.change_expiry(secret, clock.now() + timedelta(days=5), by=BY)
     secret_expiry.warn_all()
@@ -181,5 +181,5 @@ def test_another_expiry_is_warned_of_again_and_none_no_more(team):
 
 
 def test_a_viewer_sees_no_warning(team, vera, browser_of):
-    secrets.put(team, "NPM_TOKEN", "agent", VALUE, expires_at=clock.now() + timedelta(days=1), by=BY)
+    secrets.save(team, "NPM_TOKEN", "agent", VALUE, expires_at=clock.now() + timedelta(days=1), by=BY)
     assert "NPM_TOKEN" not in browser_of(vera).get("/").content.decode()

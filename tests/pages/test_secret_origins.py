@@ -31,7 +31,7 @@ def _repository(origin):
 
 @pytest.mark.parametrize("stated", ["https://gitlab.acme.test:8124", "https://gitlab-acme.test", ""])
 def test_a_token_goes_to_one_origin_of_all_that_share_its_name(team, stated):
-    secrets.put(team, "CODE_HOST_GITLAB_ACME_TEST_8124", "host", "glpat-canary", origin=stated, by=BY)
+    secrets.save(team, "CODE_HOST_GITLAB_ACME_TEST_8124", "host", "glpat-canary", origin=stated, by=BY)
     for origin in LOOK_ALIKES:
         found = pull_requests.secret_for(team.pk, _repository(origin))
         assert (found is not None) == (_repository(origin).base == stated)
@@ -58,7 +58,7 @@ def test_a_token_goes_to_one_origin_of_all_that_share_its_name(team, stated):
 )
 def test_a_name_alone_gives_a_token_to_nobody_who_shares_it(team, origin, is_enough):
     repository = _repository(origin)
-    secrets.put(team, repository.token_name, "host", "glpat-canary", by=BY)
+    secrets.save(team, repository.token_name, "host", "glpat-canary", by=BY)
     assert (pull_requests.secret_for(team.pk, repository) is not None) == is_enough
     if not is_enough:
         says = pull_requests.without_token(team.pk, repository)
@@ -90,20 +90,20 @@ def test_a_token_never_goes_out_without_tls(settings, tmp_path):
 )
 def test_an_origin_that_is_none_is_refused(team, origin):
     with pytest.raises(Problem) as refused:
-        secrets.put(team, "CODE_HOST_X", "host", "the-token", origin=origin, by=BY)
+        secrets.save(team, "CODE_HOST_X", "host", "the-token", origin=origin, by=BY)
     assert (refused.value.status, Secret.objects.count()) == (422, 0)
 
 
 def test_http_is_no_origin_unless_private_sources_are_allowed(team, settings):
     with pytest.raises(Problem, match="https only"):
-        secrets.put(team, "CODE_HOST_X", "host", "the-token", origin="http://127.0.0.1:3000", by=BY)
+        secrets.save(team, "CODE_HOST_X", "host", "the-token", origin="http://127.0.0.1:3000", by=BY)
     settings.HANDRAIL_PRIVATE_SOURCES = True
-    secrets.put(team, "CODE_HOST_X", "host", "the-token", origin="http://127.0.0.1:3000/", by=BY)
+    secrets.save(team, "CODE_HOST_X", "host", "the-token", origin="http://127.0.0.1:3000/", by=BY)
     assert Secret.objects.get().origin == "http://127.0.0.1:3000"
 
 
 def test_a_new_origin_needs_the_token_again(team, alice, browser_of):
-    secrets.put(team, "CODE_HOST_X", "host", "the-token", origin="https://git.example.org", by=BY)
+    secrets.save(team, "CODE_HOST_X", "host", "the-token", origin="https://git.example.org", by=BY)
     pk = Secret.objects.get().pk
     browser_of(alice).post(f"/secrets/{pk}/", {"origin": "https://evil.example", "value": ""})
     assert Secret.objects.get().origin == "https://git.example.org"

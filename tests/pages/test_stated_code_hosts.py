@@ -18,7 +18,7 @@ NAME = "CODE_HOST_GIT_EXAMPLE_ORG"
 
 @pytest.fixture
 def token(team):
-    return secrets.put(team, NAME, "host", "the-token", origin=ORIGIN, by=BY)
+    return secrets.save(team, NAME, "host", "the-token", origin=ORIGIN, by=BY)
 
 
 def test_a_lead_states_the_kind_on_the_page(token, team, lena, browser_of, monkeypatch):
@@ -41,7 +41,7 @@ def test_only_a_token_for_a_code_host_says_it(team, lena, browser_of, scope, ori
 
 def test_another_origin_is_another_host(token):
     secrets.state_code_host(token, "gitea", by=BY)
-    again = secrets.put(token.team, NAME, "host", "t", origin=f"{ORIGIN}:3000", replace=True, by=BY)
+    again = secrets.save(token.team, NAME, "host", "t", origin=f"{ORIGIN}:3000", replace=True, by=BY)
     assert again.code_host == ""
     with pytest.raises(Problem, match="Only a token"):
         secrets.state_code_host(Secret(scope="agent"), "gitea", by=BY)

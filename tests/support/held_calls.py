@@ -12,7 +12,7 @@ from workspaces import operations
 from workspaces.models import Workspace
 from workspaces.services import folders
 workspace = Workspace.objects.get(source__path={folder!r}, trashed_at=None)
-done = operations.wait(folders.hold(workspace, True, by=Actor.system("test")), 60).outcome
+done = operations.wait(folders.box_calls(workspace, True, by=Actor.system("test")), 60).outcome
 assert done.get("held"), done
 """
 

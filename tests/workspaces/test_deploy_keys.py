@@ -58,7 +58,7 @@ def source(host, bare):
 
 def set_key(team, host, name="SSH_KEY_HERE", **how):
     how = {"value": host.key, "host_key": host.host_line, "origin": host.origin} | how
-    return secrets.put(team, name, "host", by=BY, **how)
+    return secrets.save(team, name, "host", by=BY, **how)
 
 
 def into(tmp_path, name="clone"):

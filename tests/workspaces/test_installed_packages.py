@@ -3,7 +3,7 @@
 import pytest
 
 from workspaces.provisioning.install_places import PLACES
-from workspaces.runner.installed.look import hidden_by, look
+from workspaces.runner.installed.look import hidden_by, scan_home
 from workspaces.store import LocalTree
 
 FILES = {
@@ -54,7 +54,7 @@ def home(tmp_path):
 
 def looked(home):
     with LocalTree(home).files() as files:
-        return look(files)
+        return scan_home(files)
 
 
 def test_each_kind_is_found_with_its_version(home, tmp_path_factory):

@@ -401,7 +401,7 @@ def test_a_shallow_clone_takes_what_comes_and_stays_shallow(both):
 def test_the_lines_of_many_conflicts_are_counted_once(monkeypatch):
     monkeypatch.setattr(merge_step, "RANGES", 3)
     content = b"a\n<<<<<<< ours\nx\n=======\ny\n>>>>>>> theirs\nb\n" * 4
-    assert merge_step.told_of("p", content)["lines"] == [[2, 6], [9, 13], [16, 20]]
+    assert merge_step.conflict_fields("p", content)["lines"] == [[2, 6], [9, 13], [16, 20]]
 
     class Counted(bytes):
         searched = 0
@@ -410,5 +410,5 @@ def test_the_lines_of_many_conflicts_are_counted_once(monkeypatch):
             Counted.searched += end - start
             return bytes.count(self, part, start, end)
 
-    merge_step.told_of("p", Counted(b"<<<<<<< \n" * 1000))
+    merge_step.conflict_fields("p", Counted(b"<<<<<<< \n" * 1000))
     assert Counted.searched <= 9 * 1000

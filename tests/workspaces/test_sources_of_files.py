@@ -73,7 +73,7 @@ def test_the_same_upload_is_taken_again_after_going_back(place):
     assert place.row.source["upload"] == "u2"
     place.go_back(3, safety=6)
     assert place.merged(first, second).paths == [b"a", b"b"]
-    assert lifecycle.creation.source_history.shown(place.row.source) == {"upload": "u1"}
+    assert lifecycle.creation.source_history.public_part(place.row.source) == {"upload": "u1"}
     assert source_trees.of_team(place.team).keys() == {first, second}
     place.go_back(6, safety=7)  # and forward again: a snapshot of what the revision left
     assert place.row.source["tree"] == second

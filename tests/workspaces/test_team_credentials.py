@@ -60,7 +60,7 @@ def source(host):
 
 @pytest.fixture
 def token(team, host):
-    return secrets.put(team, "CODE_HOST_HERE", "host", TOKEN, origin=host.url, by=BY)
+    return secrets.save(team, "CODE_HOST_HERE", "host", TOKEN, origin=host.url, by=BY)
 
 
 def into(tmp_path, name="clone"):
@@ -102,7 +102,7 @@ def test_without_one_the_failure_names_the_secret_to_set(team, source, tmp_path,
 
 @pytest.mark.parametrize("act", ["clone", "ask", "push"])
 def test_a_host_that_refuses_a_token_names_the_secret_that_was_sent(team, source, bare, tmp_path, host, act):
-    secrets.put(team, "OURS", "host", "wrong-token-xyz", origin=host.url, by=BY)
+    secrets.save(team, "OURS", "host", "wrong-token-xyz", origin=host.url, by=BY)
     credential = team_credentials.credential_of(team, source)
     acts = {
         "clone": partial(cloning.clone, source, into(tmp_path), credential=credential),
@@ -130,7 +130,7 @@ def test_it_is_sent_without_tls_to_this_machine_alone(team, settings, tmp_path, 
     hosts = tmp_path / "hosts"
     hosts.write_text("10.1.2.3 forge.test\n")
     settings.HANDRAIL_EGRESS_HOSTS = str(hosts)
-    secrets.put(team, "FORGE", "host", TOKEN, origin="http://forge.test", by=BY)
+    secrets.save(team, "FORGE", "host", TOKEN, origin="http://forge.test", by=BY)
     found = team_credentials.credential_of(team, addresses.check_git("http://forge.test/team/shop.git"))
     assert (found.is_sent, found.withheld) == (
         False,
@@ -197,9 +197,9 @@ def test_a_credential_is_shown_without_its_value():
 
 
 def test_one_that_has_expired_gives_way_to_another_and_else_is_named(team, source, host, tmp_path):
-    old = secrets.put(team, "A_OLD", "host", TOKEN, origin=host.url, by=BY)
+    old = secrets.save(team, "A_OLD", "host", TOKEN, origin=host.url, by=BY)
     type(old).objects.filter(pk=old.pk).update(expires_at=clock.now() - timedelta(days=1))
     with pytest.raises(running.NotLetIn, match="The secret A_OLD has expired"):
         cloning.clone(source, into(tmp_path), credential=team_credentials.credential_of(team, source))
-    secrets.put(team, "B_NEW", "host", TOKEN, origin=host.url, by=BY)
+    secrets.save(team, "B_NEW", "host", TOKEN, origin=host.url, by=BY)
     assert team_credentials.credential_of(team, source).name == "B_NEW"

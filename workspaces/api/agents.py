@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 
 from dashboard.web.api_base import PROBLEMS
 from workspaces.api import schemas
-from workspaces.api.lookup import find, shown
+from workspaces.api.lookup import find, workspace_out
 from workspaces.services import agent_bindings
 
 router = Router(tags=["agents"])
@@ -25,7 +25,7 @@ def bind_agent(request, key: str, body: Binding):
     """
     workspace = find(request, key, "manage_agents")
     added = agent_bindings.add(workspace, body.agent, by=request.auth.actor)
-    return Status(201 if added else 200, shown(workspace))
+    return Status(201 if added else 200, workspace_out(workspace))
 
 
 @router.delete("/workspaces/{key}/agents/{agent}", response={200: schemas.WorkspaceOut} | PROBLEMS)
@@ -33,4 +33,4 @@ def unbind_agent(request, key: str, agent: str):
     """Unbind an agent: the workspace is not found for it from now on. 409 codes: not_bound, created_it."""
     workspace = find(request, key, "manage_agents")
     agent_bindings.remove(workspace, agent, by=request.auth.actor)
-    return Status(200, shown(workspace))
+    return Status(200, workspace_out(workspace))

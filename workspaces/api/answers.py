@@ -18,7 +18,9 @@ def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: l
         "isolation": isolation.of(workspace),
         "environment": environment.name,
         "environment_version": environment.version,
-        "source": {name: value for name, value in source_history.shown(workspace.source).items() if name != "fork"},
+        "source": {
+            name: value for name, value in source_history.public_part(workspace.source).items() if name != "fork"
+        },
         "state": workspace.state,
         "reason": away or workspace.reason,
         "hook_problem": workspace.hook_problem,

@@ -10,7 +10,7 @@ from workspaces.api import schemas
 from workspaces.api.lookup import CONTROLLED, ended_well, find
 from workspaces.changes import history
 from workspaces.changes.comparisons import Comparison, compare, find_point, lines_of
-from workspaces.changes.forks import beside
+from workspaces.changes.forks import compare_forks
 from workspaces.services import export, pull_requests
 
 router = Router(tags=["changes"])
@@ -39,7 +39,7 @@ def diff(request, key: str, from_: str = Query(..., alias="from"), to: str = Que
 
 
 @router.get("/workspaces/{key}/beside/{other}", response={200: schemas.BesideOut} | PROBLEMS, tags=["changes"])
-def two_beside(request, key: str, other: str, at: str = "live", other_at: str = "live", ignored: bool = False):
+def compare_with_fork(request, key: str, other: str, at: str = "live", other_at: str = "live", ignored: bool = False):
     """Return what two workspaces that come from one snapshot have changed since then, file by file.
 
     `state` of a file: left or right if only one of them changed it, alike or different if both did. `conflict` says
@@ -47,7 +47,7 @@ def two_beside(request, key: str, other: str, at: str = "live", other_at: str = 
     """
     workspace = find(request, key)
     points = find_point(at, workspace, request.auth), find_point(f"{other}:{other_at}", workspace, request.auth)
-    return Status(200, beside(*points, with_ignored=ignored).as_json())
+    return Status(200, compare_forks(*points, with_ignored=ignored).as_json())
 
 
 @router.get("/workspaces/{key}/patch", response={200: None} | PROBLEMS, tags=["changes"])

@@ -12,7 +12,7 @@ from dashboard.web import lookup
 from dashboard.web.api_base import PROBLEMS
 from workspaces import operations
 from workspaces.api import schemas
-from workspaces.api.lookup import ended_well, find, operation_out, shown
+from workspaces.api.lookup import ended_well, find, operation_out, workspace_out
 from workspaces.lifecycle import agents_at_work
 from workspaces.models import Checkpoint
 from workspaces.services import checkpoints
@@ -90,7 +90,7 @@ def restore(request, checkpoint_id: UUID):
 def fork(request, checkpoint_id: UUID, wish: ForkOfCheckpoint):
     """Create a workspace that continues from the checkpoint, any number of times."""
     found = _find(request, checkpoint_id, "create_workspace")
-    return Status(201, shown(checkpoints.fork(found, wish.key, caller=request.auth)))
+    return Status(201, workspace_out(checkpoints.fork(found, wish.key, caller=request.auth)))
 
 
 @router.delete("/checkpoints/{checkpoint_id}", response={204: None} | PROBLEMS)

@@ -6,7 +6,7 @@ from ninja import Router, Status
 
 from dashboard.web.api_base import PROBLEMS
 from workspaces.api import schemas
-from workspaces.api.lookup import find, shown
+from workspaces.api.lookup import find, workspace_out
 from workspaces.changes import history
 from workspaces.manifests.keep import download_of
 from workspaces.models import Run
@@ -27,15 +27,15 @@ def keep_awake(request, key: str, wish: AwakeUntil):
     """Do not pause the workspace before `until` (within a week); null cancels that. A paused one resumes."""
     workspace = find(request, key, "use_workspace")
     idle.keep_awake(workspace, wish.until, by=request.auth.actor)
-    return Status(200, shown(workspace))
+    return Status(200, workspace_out(workspace))
 
 
 @router.post("/workspaces/{key}/prove", response={202: schemas.WorkspaceOut} | PROBLEMS)
-def prove(request, key: str):
+def compare_every_byte(request, key: str):
     """Compare every byte of a paused or stopped workspace with its newest snapshot; `proof` then has the result."""
     workspace = find(request, key, "use_workspace")
-    integrity.prove(workspace, by=request.auth.actor)
-    return Status(202, shown(workspace))
+    integrity.compare_every_byte(workspace, by=request.auth.actor)
+    return Status(202, workspace_out(workspace))
 
 
 @router.post("/workspaces/{key}/keep", response={202: schemas.WorkspaceOut | schemas.AskedOut} | PROBLEMS)
@@ -43,7 +43,7 @@ def keep(request, key: str):
     """Accept the files that a proof found different, and take a snapshot of them."""
     workspace = find(request, key, "restore")
     integrity.keep_found(workspace, by=request.auth.actor)
-    return Status(202, shown(workspace))
+    return Status(202, workspace_out(workspace))
 
 
 @router.post("/workspaces/{key}/renew", response={202: schemas.WorkspaceOut} | PROBLEMS)
@@ -51,7 +51,7 @@ def rebuild(request, key: str):
     """Rebuild: run the setup of the newest version of its environment on the current files, which are saved first."""
     workspace = find(request, key, "manage_environments")
     environments.rebuild(workspace, by=request.auth.actor)
-    return Status(202, shown(workspace))
+    return Status(202, workspace_out(workspace))
 
 
 @router.post("/workspaces/{key}/renew/undo", response={202: schemas.WorkspaceOut} | PROBLEMS)
@@ -59,7 +59,7 @@ def undo_rebuild(request, key: str):
     """Restore the files and the version from before the last rebuild; the current files are saved first."""
     workspace = find(request, key, "manage_environments")
     environments.undo_rebuild(workspace, environments.last_rebuild(workspace), by=request.auth.actor)
-    return Status(202, shown(workspace))
+    return Status(202, workspace_out(workspace))
 
 
 @router.get("/workspaces/{key}/runs", response={200: dict} | PROBLEMS)
@@ -87,6 +87,6 @@ def drift(request, key: str):
 def size(request, key: str):
     """Return its bytes on disk, the limit (null: none), and its largest files and folders, largest first."""
     workspace = find(request, key)
-    largest = [history.named("path", path) | {"bytes": size} for path, size in history.largest(workspace)]
+    largest = [history.path_fields("path", path) | {"bytes": size} for path, size in history.largest(workspace)]
     measured = workspace.vitals.get("bytes")
     return Status(200, {"bytes": measured, "limit": capacity.size_limit(workspace) or None, "largest": largest})

@@ -64,7 +64,7 @@ def read_file(
         return _zip(request, workspace, at, raw.strip(b"/"), paths)
     entries = history.listing(workspace, at, raw.rstrip(b"/"))
     if entries is not None:
-        told = history.named("path", raw.rstrip(b"/"))
+        told = history.path_fields("path", raw.rstrip(b"/"))
         return Status(200, told | {"entries": [item.as_json() for item in entries]})
     return download(request, history.stream_file(workspace, at, raw))
 
@@ -99,8 +99,10 @@ def _write(request, key, path, data):
     lifecycle.wait_until_ready(workspace)
     raw = path_after(request, "/files/", path)
     created = history.write_file(workspace, raw, data, by=request.auth.actor)
-    lifecycle.record(workspace, request.auth.actor, "file.written", history.named("path", raw) | {"bytes": len(data)})
-    return Status(201 if created else 200, history.named("path", raw) | {"bytes": len(data), "created": created})
+    lifecycle.record(
+        workspace, request.auth.actor, "file.written", history.path_fields("path", raw) | {"bytes": len(data)}
+    )
+    return Status(201 if created else 200, history.path_fields("path", raw) | {"bytes": len(data), "created": created})
 
 
 @router.delete("/workspaces/{key}/files/{file:path}", response={200: dict, 202: schemas.AskedOut} | PROBLEMS)
@@ -110,5 +112,5 @@ def delete_file(request, key: str, path: str):
     lifecycle.resume_for_use(workspace, by=request.auth.actor)
     lifecycle.wait_until_ready(workspace)
     history.delete_file(workspace, raw, by=request.auth.actor)
-    lifecycle.record(workspace, request.auth.actor, "file.deleted", history.named("path", raw))
-    return Status(200, history.named("path", raw))
+    lifecycle.record(workspace, request.auth.actor, "file.deleted", history.path_fields("path", raw))
+    return Status(200, history.path_fields("path", raw))

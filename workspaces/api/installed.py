@@ -54,7 +54,7 @@ def _kept(environment: Environment) -> Status:
 @router.get("/workspaces/{key}/installed", response={200: InstalledOut} | PROBLEMS)
 def get_installed(request, key: str):
     """Return what its home has that its environment did not give: folders, and packages where lists tell them."""
-    return Status(200, installed.found_in(find(request, key)))
+    return Status(200, installed.compare_with_layer(find(request, key)))
 
 
 @router.post("/workspaces/{key}/installed", response={201: KeptOut} | PROBLEMS)
@@ -64,7 +64,7 @@ def keep_installed(request, key: str, wish: Kept):
     Refused with the places if a secret's value is in them.
     """
     workspace = find(request, key, "manage_environments")
-    operation = installed.keep(workspace, wish.folders, replace=wish.replace, by=request.auth.actor)
+    operation = installed.keep_in_environment(workspace, wish.folders, replace=wish.replace, by=request.auth.actor)
     outcome = ended_well(operations.wait(operation, 120))
     return _kept(Environment.objects.select_related("home_layer").get(pk=outcome["environment"]))
 

@@ -44,7 +44,7 @@ def find(request, key: str, verb: str = "read", *, trashed=False) -> Workspace:
         if trashed and (kept := named.kept().first()):
             lifecycle.require_permission(request.auth, verb, kept)
             raise conflict(f"{key} is not in the trash.", code="workspace_not_in_trash")
-        raise absent.why(named)
+        raise absent.refusal_of_key(named)
     lifecycle.require_permission(request.auth, verb, workspace)
     if verb != "read":
         agents_at_work.enter(workspace, request.auth)
@@ -58,7 +58,7 @@ def busy_of(workspaces) -> dict:
     return dict(rows.values_list("workspace_id", "kind"))
 
 
-def shown(workspace) -> dict:
+def workspace_out(workspace) -> dict:
     """Return a workspace, reloaded, in the shape of schemas.WorkspaceOut."""
     # Read busy before the row: if the operation ends in between, the row has the state after it.
     busy = busy_of([workspace.pk]).get(workspace.pk)

@@ -82,7 +82,7 @@ def contact_out(row: Contact) -> dict:
 @router.get("/workspaces/{key}/network", response={200: NetworkOut} | PROBLEMS)
 def get_network(request, key: str):
     """Return the allow lists, the counted blocked and allowed attempts, newest first, and the hosts people allowed."""
-    found = network.shown(find(request, key))
+    found = network.state_of(find(request, key))
     rows = {name: [contact_out(row) for row in found[name]] for name in ("blocked", "unresolved", "allowed")}
     told = {name: found[name] for name in ("phase", "lists", "trouble", "ports", "host_ports")}
     return Status(200, told | rows | {"allowances": [allowance_out(one) for one in found["allowances"]]})

@@ -32,7 +32,7 @@ def keep(
 ):
     """Keep a picture of a page with a snapshot: the bytes of a PNG or JPEG image, up to 2 MiB. It replaces another."""
     snapshot = _snapshot(request, key, n, "keep_screenshot")
-    return Status(201, keeping.keep(snapshot, request.body, page=page, by=request.auth.actor))
+    return Status(201, keeping.save(snapshot, request.body, page=page, by=request.auth.actor))
 
 
 @router.get(PATH, response={200: None} | PROBLEMS)

@@ -109,7 +109,7 @@ def set_secret(request, name: str, wish: SecretIn):
             secrets.change_expiry(found, wish.expires_at, by=by)
     else:
         how = {"origin": wish.origin, "host_key": wish.host_key, "expires_at": wish.expires_at}
-        found = secrets.put(team, name, wish.scope, wish.value, **how, by=by, replace=True)
+        found = secrets.save(team, name, wish.scope, wish.value, **how, by=by, replace=True)
         if wish.code_host is not None:
             secrets.state_code_host(found, wish.code_host, by=by)
     return Status(200, secret_uses.of_one(secret_uses.find(team, name, wish.scope)))

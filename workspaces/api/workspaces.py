@@ -14,7 +14,7 @@ from dashboard.web.api_base import PROBLEMS, AsyncBearer
 from dashboard.web.lookup import page_of
 from workspaces import lifecycle
 from workspaces.api import answers, schemas
-from workspaces.api.lookup import MAX_WAIT_S, SHOWN_WITH, answered, busy_of, find, safety_known, shown, team_of
+from workspaces.api.lookup import MAX_WAIT_S, SHOWN_WITH, answered, busy_of, find, safety_known, team_of, workspace_out
 from workspaces.models import Workspace
 from workspaces.provisioning import uploads
 from workspaces.services import agent_bindings, listing, metadata
@@ -32,7 +32,7 @@ def create_workspace(request, wish: schemas.NewWorkspace):
         raise Problem(403, "You don't have permission to do this.")
     body = wish.model_dump(exclude_none=True)
     workspace, created = lifecycle.create(team, body.pop("key"), caller=request.auth, wish=body)
-    return Status(201 if created else 200, shown(workspace))
+    return Status(201 if created else 200, workspace_out(workspace))
 
 
 @router.post("/uploads", response={201: schemas.UploadOut} | PROBLEMS)
@@ -65,7 +65,7 @@ def list_workspaces(request, wanted: Query[schemas.WorkspaceFilters], trashed: b
 @router.get("/workspaces/{key}", response={200: schemas.WorkspaceOut} | PROBLEMS, auth=AsyncBearer())
 async def get_workspace(request, key: str, wait: float = 0):
     """Return a workspace; with `wait` (at most 25 s), once no exclusive operation is open."""
-    look = sync_to_async(lambda: shown(find(request, key)))
+    look = sync_to_async(lambda: workspace_out(find(request, key)))
     answer = await look()
     deadline = time.monotonic() + min(max(wait, 0), MAX_WAIT_S)
     while answer["busy"] and (left := deadline - time.monotonic()) > 0:
@@ -77,7 +77,7 @@ async def get_workspace(request, key: str, wait: float = 0):
 def _move(request, key, verb, function):
     workspace = find(request, key, verb)
     function(workspace, by=request.auth.actor)
-    return Status(202, shown(workspace))
+    return Status(202, workspace_out(workspace))
 
 
 @router.post("/workspaces/{key}/pause", response={202: schemas.WorkspaceOut | schemas.AskedOut} | PROBLEMS)
@@ -140,7 +140,7 @@ def fork(request, key: str, wish: schemas.Fork):
         raise Problem(403, "You don't have permission to do this.")
     wanted = {"number": wish.snapshot, "environment": wish.environment}
     made = lifecycle.fork(workspace, wish.key, caller=request.auth, **wanted)
-    return Status(201, shown(made))
+    return Status(201, workspace_out(made))
 
 
 @router.delete("/workspaces/{key}", response={202: schemas.WorkspaceOut | schemas.AskedOut} | PROBLEMS)
@@ -151,7 +151,7 @@ def delete(request, key: str):
     """
     workspace = find(request, key, "delete_workspace")
     lifecycle.trash(workspace, by=request.auth.actor)
-    return Status(202, shown(workspace))
+    return Status(202, workspace_out(workspace))
 
 
 @router.patch("/workspaces/{key}", response={200: schemas.WorkspaceOut} | PROBLEMS)
@@ -170,11 +170,11 @@ def change_workspace(request, key: str, wish: schemas.WorkspaceChange):
         if agents is not None:
             agent_bindings.bind(workspace, agents, by=request.auth.actor)
         metadata.change(workspace, told, by=request.auth.actor)
-    return Status(200, shown(workspace))
+    return Status(200, workspace_out(workspace))
 
 
 @router.post("/workspaces/{key}/untrash", response={202: schemas.WorkspaceOut} | PROBLEMS)
 def untrash(request, key: str):
     """Restore a workspace from the trash; it is stopped then, or failed if it was before."""
     workspace = lifecycle.untrash(find(request, key, "delete_workspace", trashed=True), by=request.auth.actor)
-    return Status(202, shown(workspace))
+    return Status(202, workspace_out(workspace))

@@ -49,7 +49,7 @@ def find_point(name: str, workspace: Workspace, caller) -> Point:
         named = Workspace.objects.visible_to(caller).filter(team=workspace.team_id, key=key)
         place = named.kept().select_related("team").first()
         if place is None:
-            raise absent.why(named)
+            raise absent.refusal_of_key(named)
     return Point(place, at if at == history.LIVE else int(at))
 
 

@@ -54,11 +54,11 @@ class File:
 
     def as_json(self) -> dict:
         sides = {name: row.as_json() if row else None for name, row in (("left", self.left), ("right", self.right))}
-        return {**history.named("path", self.path), "state": self.state, "conflict": self.conflict, **sides}
+        return {**history.path_fields("path", self.path), "state": self.state, "conflict": self.conflict, **sides}
 
 
 @dataclass
-class Beside:
+class ForkComparison:
     """Two points of two workspaces, and the snapshot that both come from."""
 
     base: Point
@@ -150,11 +150,11 @@ class Beside:
         return counted | {"conflicts": sum(file.conflict for file in self.files)}
 
 
-def beside(left: Point, right: Point, *, with_ignored: bool = False) -> Beside:
+def compare_forks(left: Point, right: Point, *, with_ignored: bool = False) -> ForkComparison:
     """Put two points side by side. Problem 409 if no snapshot is known that both come from, 422 for one workspace."""
     if left.workspace == right.workspace:
         raise invalid("Name another workspace: this is the same one. Its own points are compared on Changes.")
-    return Beside(base_of(left.workspace, right.workspace), left, right, with_ignored)
+    return ForkComparison(base_of(left.workspace, right.workspace), left, right, with_ignored)
 
 
 def base_of(left: Workspace, right: Workspace) -> Point:

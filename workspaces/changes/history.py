@@ -92,7 +92,7 @@ class FileChange:
 
     def as_json(self) -> dict:
         told = {
-            **named("path", self.path),
+            **path_fields("path", self.path),
             "kind": self.kind,
             "old_mode": f"{self.old_mode:06o}" if self.old_mode is not None else None,
             "new_mode": f"{self.new_mode:06o}" if self.new_mode is not None else None,
@@ -106,10 +106,10 @@ class FileChange:
             "implied": self.is_implied,
             "facts": [str(fact) for fact in self.facts],
         }
-        return told | named("old_path", self.old_path) if self.old_path is not None else told
+        return told | path_fields("old_path", self.old_path) if self.old_path is not None else told
 
 
-def named(name: str, path: bytes) -> dict:
+def path_fields(name: str, path: bytes) -> dict:
     """Return {name: text}, and also {name_b64: base64} when the path is not UTF-8."""
     try:
         return {name: path.decode("utf-8")}
@@ -236,13 +236,13 @@ class Item:
         seconds = min(max(self.mtime, FIRST_S), LAST_S)  # a file system may hold years that ISO 8601 does not
         modified = datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="milliseconds")
         told = {
-            **named("name", self.name),
+            **path_fields("name", self.name),
             "type": self.type,
             "size": self.size,
             "mode": f"{self.mode:04o}",
             "modified_at": modified,
         }
-        return told | named("target", self.target) if self.type == "symlink" else told
+        return told | path_fields("target", self.target) if self.type == "symlink" else told
 
 
 def listing(workspace: Workspace, at, path: bytes) -> list[Item] | None:

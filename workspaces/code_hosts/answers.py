@@ -8,7 +8,7 @@ MAX_WORDS = 300  # characters of a host's own words
 NOTHING = "nothing that can be read"
 
 
-def said(told) -> str:
+def error_text(told) -> str:
     """Return the words of an error that a host answered with, on one line."""
     if not isinstance(told, dict):
         return NOTHING

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from workspaces.code_hosts.answers import is_of_a_fork, number_of, one_line, said, text_of, web_address
+from workspaces.code_hosts.answers import error_text, is_of_a_fork, number_of, one_line, text_of, web_address
 from workspaces.code_hosts.base import Opened, PullRequest
 from workspaces.code_hosts.host import PER_PAGE, CodeHost
 
@@ -44,7 +44,7 @@ class GitHub(CodeHost):
             return Opened(
                 number_of(told, "number"), web_address(text_of(told, "html_url")), wanted.base, title=wanted.title
             )
-        if "already exists" in said(told):
+        if "already exists" in error_text(told):
             return None
         raise self.refused(status, told)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from workspaces.code_hosts.answers import said
+from workspaces.code_hosts.answers import error_text
 from workspaces.code_hosts.base import (
     MAX_BODY,
     MAX_TITLE,
@@ -157,6 +157,6 @@ class CodeHost(ABC):
 
     def refused(self, status: int, told) -> Refused:
         """Return the refusal for an answer, with the host's words and, where it may be the token, the secret's name."""
-        words = said(told).replace(self.token, "…") if self.token else said(told)
+        words = error_text(told).replace(self.token, "…") if self.token else error_text(told)
         hint = f" Check the secret {self.secret}." if status in (401, 403, 404) else ""
         return Refused(f"{self.name} at {self.repository.site} said {status}: {words}.{hint}", status)

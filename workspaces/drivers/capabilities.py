@@ -81,7 +81,7 @@ def of(driver: str) -> Capabilities:
     return TABLE.get(driver, UNKNOWN)
 
 
-def named(**wanted) -> list[str]:
+def drivers_with(**wanted) -> list[str]:
     """Return the names of the drivers with these capabilities: `named(own_folder=True)`."""
     return [
         name

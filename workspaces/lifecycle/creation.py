@@ -125,13 +125,13 @@ def _environment(team, wish, caller: Caller) -> Environment:
         if image and image != found.image:
             raise invalid(f"The environment {name!r} has its own image.")
         return found
-    driver = driver or (capabilities.named(takes_image=True)[0] if image else capabilities.DEFAULT)
+    driver = driver or (capabilities.drivers_with(takes_image=True)[0] if image else capabilities.DEFAULT)
     if image and not capabilities.of(driver).takes_image:
         raise invalid(f"The driver {driver} takes no image.")
     images.check(image)
     if driver not in isolation.available():
         here = f"There are: {', '.join(isolation.available())}."
-        if driver in capabilities.named(own_folder=False):
+        if driver in capabilities.drivers_with(own_folder=False):
             raise invalid(f"The driver {driver} isn't available. {isolation.why_not(driver)} {here}")
         raise invalid(f"There is no driver {driver!r} here. {here}")
     name = "default" if (driver, setup) == (capabilities.DEFAULT, "") else _name_of(driver, setup, image)
@@ -174,7 +174,7 @@ def _refuse_differences(workspace, wish, source):
     if names and names != (has := sorted(each["name"] for each in workspace.source.get("artifacts") or ())):
         differ["artifacts"] = [has, names]
     if source and source != {name: workspace.source.get(name, "") for name in source}:
-        differ["source"] = [source_history.shown(workspace.source), source]
+        differ["source"] = [source_history.public_part(workspace.source), source]
     if differ:
         raise conflict(
             f"{workspace.key} already exists with a different {' and '.join(differ)}.",

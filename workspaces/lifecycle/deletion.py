@@ -14,7 +14,7 @@ def trash(workspace, *, by: Actor) -> Operation:
     Problem 409 if it is there already or on hold.
     """
     if workspace.trashed_at:
-        raise absent.of(workspace)
+        raise absent.refusal_of(workspace)
     if held := Hold.objects.keeping(workspace).first():
         raise conflict(f"{workspace.key} is on hold: {held.reason}")
     needs_approval.require(workspace, "delete", {}, by=by, always=True)

@@ -57,7 +57,7 @@ def must_be(workspace, *states, what: str):
     """Problem 409 unless the workspace is in one of these states and not in the trash; `what` is a past participle."""
     workspace.refresh_from_db(fields=["state", "reason", "trashed_at", "purge_at", "purged_at"])
     if workspace.trashed_at:
-        raise absent.of(workspace)
+        raise absent.refusal_of(workspace)
     if workspace.state not in states:
         because = f": {workspace.reason}" if workspace.reason else "."
         raise conflict(

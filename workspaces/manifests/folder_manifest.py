@@ -28,7 +28,7 @@ def digests(workspace_id) -> frozenset[str]:
     return frozenset(_read(workspace_id).get("sha256", ()))
 
 
-def put(workspace, content: bytes, *, again: bool = False):
+def write(workspace, content: bytes, *, again: bool = False):
     """Write the manifest, unless the user has a file in its place, or it was taken away (but for `again`)."""
     with _locked(workspace.pk):
         known = _read(workspace.pk)
@@ -61,7 +61,7 @@ def take_away(workspace):
 def _put(root: Path, content: bytes, shown: mount_point.Shown) -> bool:
     try:
         owner = os.stat(root)
-        return mount_point.put(root, content, (owner.st_uid, owner.st_gid), shown)
+        return mount_point.write(root, content, (owner.st_uid, owner.st_gid), shown)
     except OSError:
         return False
 

@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Iterator
 
-from workspaces.changes.history import named
+from workspaces.changes.history import path_fields
 from workspaces.git_files import index as git_index
 from workspaces.git_files import patterns as ignore_patterns
 from workspaces.git_files.index import DIRECTORY, GITLINK, Index, Indexed
@@ -71,7 +71,7 @@ def dirty_of(files, sha: str | None) -> dict:
     except UNREADABLE as error:
         cut_off = str(error)[:200] or "it cannot be read"
     paths = sorted(found)
-    told = [named("path", path) | {"state": found[path]} for path in paths[:NAMED]]
+    told = [path_fields("path", path) | {"state": found[path]} for path in paths[:NAMED]]
     return {"count": len(paths), "files": told, "cut_off": cut_off}
 
 

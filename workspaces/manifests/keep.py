@@ -14,7 +14,7 @@ UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 NAME = re.compile(rf"(?P<key>{KEY_PATTERN})/(?:(?P<number>\d{{1,9}})|run/(?P<run>{UUID}))")
 
 
-def keep(body: dict, **of) -> Manifest:
+def sign_and_save(body: dict, **of) -> Manifest:
     """Sign the body and create the row of a `snapshot` or a `run` (by `snapshot=`, `run=` or `run_id=`)."""
     text = canonical(body)
     signature = signed.sign(text, log_key.private_key())
@@ -48,7 +48,7 @@ def find(who, name: str, *, team_id=None) -> Manifest:
     # A key can be used again after its workspace was deleted: the newest one counts.
     manifest = found.order_by("-snapshot__created_at", "-run__started_at").first()
     if manifest is None:
-        raise not_found("manifest") if seen.kept().exists() else absent.why(seen)
+        raise not_found("manifest") if seen.kept().exists() else absent.refusal_of_key(seen)
     return manifest
 
 

@@ -5,7 +5,7 @@ import re
 import stat
 from collections.abc import Iterator
 
-from workspaces.changes.history import named
+from workspaces.changes.history import path_fields
 from workspaces.store import StoreError
 from workspaces.store.files import read_whole
 
@@ -32,7 +32,7 @@ def lock_files_of(files) -> list[dict]:
             digest = hashlib.sha256(read_whole(files, path, size)).hexdigest() if left >= 0 else None
         except (StoreError, OSError):
             continue
-        found.append(named("path", path) | {"sha256": digest})
+        found.append(path_fields("path", path) | {"sha256": digest})
     return found
 
 

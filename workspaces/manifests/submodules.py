@@ -3,7 +3,7 @@
 import posixpath
 import stat
 
-from workspaces.changes.history import named
+from workspaces.changes.history import path_fields
 from workspaces.git_files import index as git_index
 from workspaces.git_files.index import GITLINK
 from workspaces.manifests.git_state import INDEX_BYTES, MAX_INDEXED, UNREADABLE, bytes_of
@@ -34,7 +34,7 @@ def _level(files, prefix: bytes, found: list[dict], depth: int) -> None:
             return
         whole = prefix + path
         filled = _is_there(files, whole + b"/.git")
-        found.append(named("path", whole) | {"sha": sha.hex(), "filled": filled})
+        found.append(path_fields("path", whole) | {"sha": sha.hex(), "filled": filled})
         if filled and depth < DEEPEST:
             _level(files, whole + b"/", found, depth + 1)
 

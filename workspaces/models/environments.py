@@ -40,7 +40,7 @@ class EnvironmentQuerySet(OfTeamQuerySet):
 
     def to_make_from(self):
         """Environments that a new workspace may be created from."""
-        return self.exclude(driver__in=capabilities.named(own_folder=True))
+        return self.exclude(driver__in=capabilities.drivers_with(own_folder=True))
 
 
 class Environment(models.Model):

@@ -52,7 +52,7 @@ class RunQuerySet(models.QuerySet):
         """
         until = min(until, clock.now())
         runs = self.filter(Q(ended_at=None) | Q(ended_at__gt=since), workspace__team=team_id, started_at__lt=until)
-        rows = runs.exclude(workspace__environment__driver__in=capabilities.named(own_folder=True))
+        rows = runs.exclude(workspace__environment__driver__in=capabilities.drivers_with(own_folder=True))
         found = rows.values_list("workspace__environment", "started_at", "ended_at")
         return [(environment, max(begin, since), min(end or until, until)) for environment, begin, end in found]
 

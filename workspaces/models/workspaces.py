@@ -57,10 +57,10 @@ class WorkspaceQuerySet(LockingQuerySet):
 
     def connected_folders(self):
         """Those whose files are a person's folder."""
-        return self.filter(environment__driver__in=capabilities.named(own_folder=True))
+        return self.filter(environment__driver__in=capabilities.drivers_with(own_folder=True))
 
     def not_connected_folders(self):
-        return self.exclude(environment__driver__in=capabilities.named(own_folder=True))
+        return self.exclude(environment__driver__in=capabilities.drivers_with(own_folder=True))
 
     def in_trash(self):
         return self.filter(trashed_at__isnull=False, purged_at=None)

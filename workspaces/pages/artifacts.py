@@ -15,10 +15,10 @@ from dashboard.web.pages import (
     READ_OR_WRITE,
     Slice,
     ask_first,
-    asked,
     carry_out,
     download,
     must,
+    parameters,
     signed_in,
 )
 from workspaces.lifecycle.carried import NAME
@@ -55,7 +55,7 @@ class NewArtifact(forms.Form):
 @require_safe
 def index(request):
     """List the artifacts of a person's teams, of one repository or workspace on request."""
-    wanted = {name: value for name, value in asked(request, "repository", "key").items() if value}
+    wanted = {name: value for name, value in parameters(request, "repository", "key").items() if value}
     rows = Artifact.objects.visible_to(request.caller).filter(**wanted).select_related("team", "workspace__team")
     page = Slice(request, rows)
     listed = [(row, request.caller.can("delete_artifact", row.team_id)) for row in page]

@@ -6,7 +6,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.problems import Problem
-from dashboard.web.pages import asked, signed_in
+from dashboard.web.pages import parameters, signed_in
 from workspaces.changes import history
 from workspaces.changes.comparisons import without_moves
 from workspaces.pages import diff_sections, images
@@ -44,7 +44,7 @@ def image(request, team, key):
     """Return one side of a changed image, for an <img> of the page."""
     head = load_header(request, team, key, "workspace-changes")
     section = section_of(request, head.workspace)
-    side = asked(request, "side")["side"] != "old"
+    side = parameters(request, "side")["side"] != "old"
     entry = (section.row.change.old, section.row.change.new)[side]
     if entry is None or entry.size > images.MAX_BYTES:
         raise Http404("no such image")
@@ -58,8 +58,8 @@ def see(request, team, key):
     """Mark the change of a file as seen by this person, or no longer."""
     head = load_header(request, team, key, "workspace-changes")
     section = section_of(request, head.workspace)
-    is_seen = asked(request, "seen")["seen"] == "1"
-    reviews.see(head.workspace, request.user, section.digest, is_seen)
+    is_seen = parameters(request, "seen")["seen"] == "1"
+    reviews.set_seen(head.workspace, request.user, section.digest, is_seen)
     if not request.htmx:
         here = reverse("workspace-changes", args=[team, key])
         return redirect(f"{here}?{section.view.query()}#{section.anchor}")

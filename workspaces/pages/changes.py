@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from dashboard.database import clock
 from dashboard.problems import Problem
 from dashboard.web.background_requests import takes_parts
-from dashboard.web.pages import asked, download, must, signed_in
+from dashboard.web.pages import download, must, parameters, signed_in
 from workspaces import extensions
 from workspaces.changes import history
 from workspaces.changes.comparisons import Comparison, compare, digest_of, find_point, lines_of, without_moves
@@ -100,7 +100,7 @@ def _point_text(request, name: str, default: str) -> str:
     at = str(parse_point(at, ""))
     if not at:
         return default
-    workspace = asked(request, f"{name}_in")[f"{name}_in"] if not colon else key
+    workspace = parameters(request, f"{name}_in")[f"{name}_in"] if not colon else key
     return f"{workspace}:{at}" if workspace else at
 
 

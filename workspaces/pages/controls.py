@@ -14,11 +14,11 @@ from dashboard.problems import Problem, conflict, invalid
 from dashboard.web.pages import (
     READ_OR_WRITE,
     ask_first,
-    asked,
     came_from,
     carry_out,
     is_confirmed,
     must,
+    parameters,
     signed_in,
 )
 from workspaces import lifecycle
@@ -47,7 +47,7 @@ def _carry(request, team, key, verb, do, *, then="workspace", then_to="", say=""
 @require_POST
 def keep_awake(request, team, key):
     """Keep it awake for `hours` from now; an empty value cancels that."""
-    hours = asked(request, "hours")["hours"]
+    hours = parameters(request, "hours")["hours"]
 
     def keep(workspace):
         if hours and not (hours.isdecimal() and len(hours) < 4):
@@ -98,9 +98,14 @@ def dismiss_run(request, team, key, pk):
 
 @signed_in
 @require_POST
-def prove(request, team, key):
+def compare_every_byte(request, team, key):
     return _carry(
-        request, team, key, "use_workspace", lambda w: integrity.prove(w, by=request.caller.actor), to_operation=True
+        request,
+        team,
+        key,
+        "use_workspace",
+        lambda w: integrity.compare_every_byte(w, by=request.caller.actor),
+        to_operation=True,
     )
 
 
@@ -189,7 +194,7 @@ def remove(request, team, key):
         if not capacity.is_short_of_room():
             lifecycle.take_safety_snapshot(workspace, by=request.caller.actor, label="before removing a file")
         history.delete_file(workspace, path, by=request.caller.actor)
-        lifecycle.record(workspace, request.caller.actor, "file.deleted", history.named("path", path))
+        lifecycle.record(workspace, request.caller.actor, "file.deleted", history.path_fields("path", path))
 
     return _carry(request, team, key, "use_workspace", do, then="workspace-size", say=gettext("Removed."))
 
@@ -222,7 +227,7 @@ def stop_service(request, team, key):
 
 
 def _move_service(request, team, key, move):
-    name = asked(request, "service")["service"]
+    name = parameters(request, "service")["service"]
 
     def do(workspace):
         run = Run.objects.filter(workspace=workspace, ended_at=None, ready_at__isnull=False).first()

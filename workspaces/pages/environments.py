@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
 from dashboard.problems import Problem
-from dashboard.web.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
+from dashboard.web.pages import READ_OR_WRITE, carry_out, must, parameters, signed_in
 from workspaces import secrets
 from workspaces.models import Environment, Workspace
 from workspaces.pages.environment_form import EnvironmentForm
@@ -124,7 +124,7 @@ def edit(request, pk):
 
 def _suggestion(request, base: Environment) -> dict | None:
     """Return what a file of a workspace of this environment suggests, if the address names one."""
-    wanted = asked(request, "workspace", "file")
+    wanted = parameters(request, "workspace", "file")
     if request.method != "GET" or not wanted["workspace"]:
         return None
     rows = Workspace.objects.visible_to(request.caller).filter(environment__team=base.team, environment__name=base.name)

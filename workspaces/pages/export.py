@@ -16,11 +16,11 @@ from dashboard.problems import Problem, invalid
 from dashboard.web.pages import (
     READ_OR_WRITE,
     ask_first,
-    asked,
     carry_out,
     download,
     is_confirmed,
     must,
+    parameters,
     signed_in,
     take_form,
 )
@@ -44,7 +44,7 @@ def revert_file(request, team, key):
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "restore", head.workspace.team_id)
     fields = request.POST if request.method == "POST" else request.GET
-    wish = asked(request, "from")
+    wish = parameters(request, "from")
     paths = [unquote_to_bytes(path) for path in fields.getlist("path")]
     caller, workspace = request.caller, head.workspace
     if request.method != "POST" and not paths:
@@ -103,7 +103,7 @@ def revert_hunk(request, team, key):
     """Revert one hunk of a file to its lines at the point on the left."""
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "restore", head.workspace.team_id)
-    wish = asked(request, "from", "index", "seen")
+    wish = parameters(request, "from", "index", "seen")
     path = unquote_to_bytes(request.POST.get("path", ""))
     return carry_out(
         request,
@@ -152,7 +152,7 @@ def fork(request, team, key, number):
     """Create a workspace with a snapshot's files, under the same or another environment."""
     head = load_header(request, team, key, "workspace-snapshots")
     must(request.caller, "create_workspace", head.workspace.team_id)
-    wish = asked(request, "environment")["environment"]
+    wish = parameters(request, "environment")["environment"]
     form = ForkForm(request.POST or None, workspace=head.workspace, others=_others(head.workspace))
 
     def forked(fields):

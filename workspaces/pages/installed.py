@@ -25,14 +25,14 @@ def installed(request, team, key):
         must(request.caller, "manage_environments", workspace.team_id)
         wish = {"replace": request.POST.get("replace") == "yes", "by": request.caller.actor}
         try:
-            operation = installed_files.keep(workspace, request.POST.getlist("folder"), **wish)
+            operation = installed_files.keep_in_environment(workspace, request.POST.getlist("folder"), **wish)
         except Problem as problem:
             context["not_kept"] = problem.detail
         else:
             messages.success(request, gettext("It is being kept."))
             return redirect("workspace-operation", team, key, operation.pk)
     try:
-        found = installed_files.found_in(workspace)
+        found = installed_files.compare_with_layer(workspace)
     except Problem as problem:
         return render(request, "workspaces/installed.html", context | {"refused": problem.detail})
     context |= {

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.database import clock
 from dashboard.problems import Problem
-from dashboard.web.pages import READ_OR_WRITE, Slice, ask_first, asked, carry_out, must, signed_in
+from dashboard.web.pages import READ_OR_WRITE, Slice, ask_first, carry_out, must, parameters, signed_in
 from workspaces.models import Lesson, LessonState
 from workspaces.pages.header import load_header
 from workspaces.pages.notes import CODE_FIELD
@@ -45,7 +45,7 @@ class LessonForm(forms.Form):
 @require_safe
 def index(request):
     """List lessons, of all repositories or one, in one state or all."""
-    chosen = asked(request, "repository", "state")
+    chosen = parameters(request, "repository", "state")
     rows = lessons.visible_to(request.caller).filter(**{name: value for name, value in chosen.items() if value})
     page, now = Slice(request, rows), clock.now()
     found = {
@@ -118,7 +118,7 @@ def _decide(request, pk, do, say: str):
 @signed_in
 @require_POST
 def accept(request, pk):
-    seen, by = asked(request, "seen")["seen"], request.caller.actor
+    seen, by = parameters(request, "seen")["seen"], request.caller.actor
     said = gettext("Accepted. The next start of each workspace of this repository is given it.")
     return _decide(request, pk, lambda found: lessons.accept(found, seen=seen, by=by), said)
 

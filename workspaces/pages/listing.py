@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Agent
 from dashboard.problems import Problem
-from dashboard.web.pages import Slice, asked, carry_out, signed_in, take_form, without
+from dashboard.web.pages import Slice, carry_out, parameters, signed_in, take_form, without
 from workspaces.models import Environment, SavedView, Workspace
 from workspaces.pages.header import count_of, with_display_columns
 from workspaces.programs.checks import checks_of, in_words
@@ -142,7 +142,7 @@ def _choices(caller) -> dict[str, list[str]]:
 @require_POST
 def save_view(request):
     """Keep the filters and order of the form's `query` under a name, for this person alone."""
-    query = _known(asked(request, "query")["query"])
+    query = _known(parameters(request, "query")["query"])
 
     def shown(form):
         request.GET = QueryDict(query)  # the list from which the form was sent

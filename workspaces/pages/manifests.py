@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard.keys import log_key
 from dashboard.problems import Problem
-from dashboard.web.pages import Slice, asked, signed_in
+from dashboard.web.pages import Slice, parameters, signed_in
 from workspaces.manifests import body, keep
 from workspaces.manifests.compare import OWN, differences, files_of
 from workspaces.models import Manifest, Run, Workspace
@@ -204,7 +204,7 @@ def _download(manifest: Manifest, name: str) -> HttpResponse:
 @require_safe
 def compare(request):
     """Compare two manifests of one team, named `a` and `b` in the query, over its workspaces."""
-    names, told = asked(request, "a", "b"), {}
+    names, told = parameters(request, "a", "b"), {}
     try:
         first, second = _pair(request.caller, names["a"], names["b"])
     except Problem as problem:

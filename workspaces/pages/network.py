@@ -9,7 +9,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.problems import invalid
-from dashboard.web.pages import as_uuid, asked, carry_out, must, signed_in, take_form
+from dashboard.web.pages import as_uuid, carry_out, must, parameters, signed_in, take_form
 from workspaces.pages.forms import HostForm, PortForm
 from workspaces.pages.header import load_header
 from workspaces.services import box_ports, host_ports, network, previews
@@ -39,7 +39,7 @@ def shown(request, head, **refused: forms.Form):
     workspace = head.workspace
     may_allow = request.caller.can("allow_host", workspace.team_id) and not workspace.trashed_at
     may_widen = request.caller.can("manage_environments", workspace.team_id)
-    found = network.shown(workspace)
+    found = network.state_of(workspace)
     context = {
         "nav": "workspaces",
         "head": head,
@@ -81,7 +81,7 @@ def _host_port_form(data=None) -> PortForm:
 def allow(request, team, key):
     """Allow a blocked host, or any other."""
     head = load_header(request, team, key, "workspace-network")
-    wish = asked(request, "port", "scope", "phase")
+    wish = parameters(request, "port", "scope", "phase")
     verb = "manage_environments" if wish["scope"] == "environment" else "allow_host"
     must(request.caller, verb, head.workspace.team_id)
 
@@ -111,7 +111,7 @@ def close_port(request, team, key):
     """Stop forwarding a port of a connected folder's box to this machine."""
     head = load_header(request, team, key, "workspace-network")
     must(request.caller, "use_workspace", head.workspace.team_id)
-    port = asked(request, "port")["port"]
+    port = parameters(request, "port")["port"]
     return carry_out(
         request,
         lambda: box_ports.close(head.workspace, int(port) if port.isdecimal() else 0, by=request.caller.actor),
@@ -127,7 +127,7 @@ def set_host_port(request, team, key):
     """Let a connected folder's box reach one more port of this machine, or no longer (`end`)."""
     head = load_header(request, team, key, "workspace-network")
     must(request.caller, "manage_environments", head.workspace.team_id)
-    ends = bool(asked(request, "end")["end"])
+    ends = bool(parameters(request, "end")["end"])
 
     def done(fields):
         port, now = fields["port"], head.workspace.host_ports
@@ -156,7 +156,7 @@ def revoke(request, team, key):
     return carry_out(
         request,
         lambda: network.revoke(
-            network.find_allowance(head.workspace, as_uuid(asked(request, "allowance")["allowance"])),
+            network.find_allowance(head.workspace, as_uuid(parameters(request, "allowance")["allowance"])),
             by=request.caller.actor,
         ),
         then=reverse("workspace-network", args=[team, key]),

@@ -12,10 +12,10 @@ from dashboard.problems import Problem, conflict
 from dashboard.web.pages import (
     as_uuid,
     ask_first,
-    asked,
     carry_out,
     is_confirmed,
     must,
+    parameters,
     signed_in,
     take_form,
 )
@@ -35,7 +35,7 @@ def push(request, team, key):
     """Push HEAD to a branch of the source repository; the page then shows how it goes."""
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "use_workspace", head.workspace.team_id)
-    shown = asked(request, "sha", "seen")
+    shown = parameters(request, "sha", "seen")
     form = BranchForm(request.POST)
 
     def submit(fields):
@@ -106,7 +106,7 @@ def open_pull_request(request, team, key):
     must(request.caller, "use_workspace", head.workspace.team_id)
 
     def submit(fields):
-        shown = asked(request, "sha", "seen")
+        shown = parameters(request, "sha", "seen")
         wanted = pull_requests.prepare(head.workspace, fields | shown, at_once=True)
         must_be_shown(shown)
         return pull_requests.submit(head.workspace, wanted, by=request.caller.actor)
@@ -150,7 +150,7 @@ def _page(request, head, *, push_form: BranchForm | None = None, pull_form: Pull
     may_use = request.caller.can("use_workspace", workspace.team_id)
     is_up = workspace.state in (State.READY, State.PAUSED)  # a paused one is resumed for the push
     context = {"nav": "workspaces", "head": head, "may_use": may_use, "is_up": is_up}
-    context |= {"pull_requests": pull_requests.of(workspace)[:50], "pushed": pushed.of(workspace)[:20]}
+    context |= {"pull_requests": pull_requests.of(workspace)[:50], "pushed": pushed.newest_pushes(workspace)[:20]}
     operation = _operation(request, workspace)
     if operation:
         context["operation"] = OperationView(operation)

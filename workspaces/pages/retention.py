@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
 from dashboard.database import clock
-from dashboard.web.pages import asked, came_from, carry_out, must, show_at, signed_in, take_form
+from dashboard.web.pages import came_from, carry_out, must, parameters, show_at, signed_in, take_form
 from workspaces.models import Hold, Snapshot
 from workspaces.pages.forms import HoldForm
 from workspaces.pages.header import find, load_header
@@ -60,7 +60,7 @@ def _refused(request, head, number: int, form: HoldForm):
 
 def _number_of_page(request) -> int:
     """Return the number of the snapshot whose page the form is on; 0, which none has, if it doesn't say."""
-    text = asked(request, "number")["number"]
+    text = parameters(request, "number")["number"]
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 

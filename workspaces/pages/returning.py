@@ -5,7 +5,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 
 from dashboard.problems import Problem
-from dashboard.web.pages import READ_OR_WRITE, asked, must, signed_in
+from dashboard.web.pages import READ_OR_WRITE, must, parameters, signed_in
 from workspaces.pages.header import load_header
 from workspaces.pages.points import points_of
 from workspaces.services import environments, returning
@@ -19,7 +19,7 @@ def choose(request, team, key):
     head = load_header(request, team, key, "workspace")
     workspace, caller = head.workspace, request.caller
     must(caller, "use_workspace", workspace.team_id)
-    named, problem = asked(request, "choice", "snapshot", "environment"), ""
+    named, problem = parameters(request, "choice", "snapshot", "environment"), ""
     if request.method == "POST":
         try:
             _must_be_allowed(caller, workspace, named["choice"])

@@ -16,9 +16,9 @@ from dashboard.web.pages import (
     READ_OR_WRITE,
     Slice,
     ask_first,
-    asked,
     carry_out,
     must,
+    parameters,
     signed_in,
     take_form,
 )
@@ -53,7 +53,7 @@ def _teams_to_manage(caller) -> list[Team]:
 @require_safe
 def index(request):
     """List schedules with how their last run ended, those of one workspace or all."""
-    chosen = asked(request, "workspace")
+    chosen = parameters(request, "workspace")
     newest = ScheduledRun.objects.filter(schedule=OuterRef("pk")).exclude(state=ScheduledState.SKIPPED)
     last = {name: Subquery(newest.order_by("-due_at").values(name)[:1]) for name in ("state", "due_at")}
     rows = Schedule.objects.visible_to(request.caller).select_related("team", "workspace")

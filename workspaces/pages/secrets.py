@@ -221,7 +221,7 @@ def _save(request, form, found=None):
             raise invalid(gettext("Set the token or key again with its new address."), field="value")
         if given["value"] or not found:
             how = {"origin": origin, "host_key": host_key, "expires_at": given["expires_at"]}
-            saved = secrets.put(*what, given["value"], **how, by=by, replace=found is not None)
+            saved = secrets.save(*what, given["value"], **how, by=by, replace=found is not None)
             secrets.state_code_host(saved, given.get("code_host", ""), by=by)
             words = (
                 gettext("%(name)s is replaced. New programs get it.")

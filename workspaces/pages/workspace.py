@@ -15,12 +15,12 @@ from dashboard.problems import Problem
 from dashboard.web.pages import (
     READ_OR_WRITE,
     Slice,
-    asked,
     came_from,
     carry_out,
     download,
     is_confirmed,
     must,
+    parameters,
     show_at,
     signed_in,
 )
@@ -110,7 +110,7 @@ def untrash(request, pk):
 def timeline(request, team, key):
     head = load_header(request, team, key, "workspace")
     only_files = request.GET.get("only") == "files"
-    before, day = asked(request, "before", "day").values()
+    before, day = parameters(request, "before", "day").values()
     entries = timeline_of(head.workspace, before=before, day=day, only_files=only_files)
     return render(
         request,
@@ -169,7 +169,7 @@ def pin(request, team, key, number):
     found = _snapshot(workspace, number)
     return carry_out(
         request,
-        lambda: lifecycle.pin(found, asked(request, "pinned")["pinned"] == "yes", by=request.caller.actor),
+        lambda: lifecycle.pin(found, parameters(request, "pinned")["pinned"] == "yes", by=request.caller.actor),
         then=reverse("snapshot", args=[team, key, number]),
     )
 
@@ -240,7 +240,7 @@ def wanted(request, team, key):
     must(request.caller, "use_workspace", workspace.team_id)
     return carry_out(
         request,
-        lambda: retention.keep(workspace, by=request.caller.actor),
+        lambda: retention.keep_unused(workspace, by=request.caller.actor),
         then=came_from(request, reverse("workspace", args=[team, key])),
         say=gettext("%(key)s kept.") % {"key": key},
     )
@@ -257,7 +257,7 @@ def retry(request, team, key):
 def take_snapshot(request, team, key):
     workspace = find(request, team, key)
     must(request.caller, "use_workspace", workspace.team_id)
-    label = asked(request, "label")["label"]
+    label = parameters(request, "label")["label"]
     return carry_out(
         request,
         lambda: lifecycle.snapshot(workspace, by=request.caller.actor, label=label),

@@ -109,7 +109,7 @@ def named_by(environment, name: str) -> str:
 def require(environment, name: str) -> str:
     """Return NAME@VERSION, which can be started here. Problem 409, 422."""
     if not environment.capabilities.agent_programs:
-        able = " and ".join(capabilities.named(agent_programs=True))
+        able = " and ".join(capabilities.drivers_with(agent_programs=True))
         raise conflict(f"Handrail starts agents in workspaces of {able}, not of {environment.driver}.")
     named = named_by(environment, name)
     if not is_installed(named):

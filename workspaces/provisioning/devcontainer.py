@@ -17,7 +17,7 @@ from workspaces.drivers import capabilities
 
 MAX_BYTES = 64 * 1024  # the parser reads some 100 KB a second
 MB = 1024**2
-WITH_IMAGE = capabilities.named(takes_image=True)[0]
+WITH_IMAGE = capabilities.drivers_with(takes_image=True)[0]
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
 UNITS = {"": 1, "kb": 1024, "mb": MB, "gb": 1024**3, "tb": 1024**4}
 SIZE = re.compile(r"(\d+)([kmgt]b)?", re.IGNORECASE | re.ASCII)

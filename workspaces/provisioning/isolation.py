@@ -65,7 +65,7 @@ def available() -> list[str]:
     """Return the drivers that a new workspace can use now."""
     said = _said()
     able = {name for probes in said for name, probe in probes.items() if probe.get("available")}
-    made = capabilities.named(own_folder=False)
+    made = capabilities.drivers_with(own_folder=False)
     return [name for name in made if name == capabilities.DEFAULT or name in able]
 
 

@@ -15,7 +15,7 @@ OWN = (TREE, BEFORE)  # what no caller asked for or is told
 MOST = 20
 
 
-def shown(source: dict) -> dict:
+def public_part(source: dict) -> dict:
     """Return a source without what Handrail keeps in it for itself."""
     return {name: value for name, value in source.items() if name not in OWN}
 

@@ -12,7 +12,7 @@ from workspaces.store import StoreError, import_archive
 IGNORE = "*\n"  # so that nobody commits them by accident
 
 
-def put(workspace, tree: Path, watch: dict):
+def unpack_artifacts(workspace, tree: Path, watch: dict):
     """Unpack each artifact into its own folder. Raise StoreError if one is gone, or its place is taken.
 
     No program runs in the tree yet, but the files come from a repository: no link of it is followed.

@@ -308,7 +308,7 @@ class Daemon:
 
     async def _work(self, operation: Operation, recovering: bool):
         with about(operation=operation.pk):
-            await working.work(self, operation, recovering)
+            await working.carry_out(self, operation, recovering)
 
     def _cancel_requested(self):
         """Cancel the jobs and programs of operations with a cancellation request."""

@@ -32,7 +32,7 @@ async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: di
     owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
     if owner is None or not workspace.held:
         raise conflict(NOT_HELD)
-    await quarantine.take(daemon, workspace, owner)  # of a call whose end no hook reported
+    await quarantine.collect_created(daemon, workspace, owner)  # of a call whose end no hook reported
     envelope, values = await redacted_files.prepare(daemon, workspace, envelope, owner.tree)
     asked = door.for_programs(await daemon.doors.ticket(workspace, reads)) if reads else None
     ticket = secrets.token_urlsafe(24)
@@ -98,7 +98,7 @@ async def ended(daemon, workspace, *, ticket: str, since: str) -> dict:
     hosts = await daemon.thread(refused_hosts, workspace, datetime.fromisoformat(since))
     ports = daemon.network.box_ports(run.pk)
     moved = await ports.moved() if ports else []
-    made = await quarantine.take(daemon, workspace, owner)
+    made = await quarantine.collect_created(daemon, workspace, owner)
     blocked = [*await daemon.thread(_refused, owner, ticket), *made, *as_blocked(hosts)]
     return {"blocked": blocked, "ports": moved}
 

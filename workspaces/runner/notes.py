@@ -35,7 +35,7 @@ def read(opened, path: bytes, limit: int) -> bytes | None:
         return None
 
 
-def found_in(workspace, opened) -> texts.NoteText | None:
+def read_stored(workspace, opened) -> texts.NoteText | None:
     """Return the notes of an open tree as they are stored; None if they cannot be read, or searched for secrets."""
     try:
         data = read(opened, versions.PATH, texts.READ_BYTES)
@@ -49,13 +49,13 @@ def keep_alone(workspace, tree, *, by):
     """Keep the notes of a live tree whose snapshot was refused; a secret's value is redacted in them."""
     try:
         with tree.files() as opened:
-            found = found_in(workspace, opened)
+            found = read_stored(workspace, opened)
     except (OSError, DriverError, StoreError):
         logger.exception("the notes of %s could not be read", workspace.pk)
         return
     if found is not None:
         with Team.objects.turn(workspace.team_id):
-            versions.keep(Workspace.objects.locked().get(pk=workspace.pk), found, by=by)
+            versions.save_if_changed(Workspace.objects.locked().get(pk=workspace.pk), found, by=by)
 
 
 def lessons_digest(opened) -> str | None:
@@ -67,13 +67,13 @@ def lessons_digest(opened) -> str | None:
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
-def told(version: NoteVersion | None, lessons_sha256: str | None) -> dict | None:
+def manifest_facts(version: NoteVersion | None, lessons_sha256: str | None) -> dict | None:
     """Return what a manifest says of the notes that are there: version, digest and author, and the lessons' digest."""
     about = {"version": version.number, "sha256": version.sha256, "by": version.by} if version else {}
     return about | ({"lessons_sha256": lessons_sha256} if lessons_sha256 else {}) or None
 
 
-async def give(job):
+async def write_into_workspace(job):
     """Write a waiting edit and the lessons into a workspace that has come up, and remove notes that have expired.
 
     Return what the run's manifest says of the notes. What cannot be written does not keep the workspace from starting.
@@ -84,7 +84,7 @@ async def give(job):
             await job.progress(gives=True)  # see Resume.recover
             async with job.lock():
                 await job.thread(_give, job, tree)
-        return await job.thread(_told_of, job.workspace, tree)
+        return await job.thread(_facts_for_manifest, job.workspace, tree)
     except (OSError, DriverError, StoreError, Problem):
         logger.exception("the notes of %s were not given", job.workspace.pk)
         return None
@@ -149,7 +149,7 @@ def _write_lessons(workspace, tree):
         files.delete(tree, lessons.PATH)
 
 
-def _told_of(workspace, tree) -> dict | None:
+def _facts_for_manifest(workspace, tree) -> dict | None:
     with tree.files() as opened:
         there = read(opened, versions.PATH, 1) is not None
-        return told(versions.in_file(workspace) if there else None, lessons_digest(opened))
+        return manifest_facts(versions.in_file(workspace) if there else None, lessons_digest(opened))

@@ -184,7 +184,7 @@ async def _follow(job, hosts=None, owner=None) -> dict:
         held_tail = tail(folder(job), end.output_bytes, HELD_TAIL)
         told["blocked"] = await refused_to_program.refused(job, told, held_tail, hosts)
         if hosts is None:  # a rehearsal runs on a copy of the files
-            told["blocked"] += await quarantine.take(job.daemon, job.workspace, await job.owner())
+            told["blocked"] += await quarantine.collect_created(job.daemon, job.workspace, await job.owner())
         if end.exit_status != 0:
             told["held_note"] = sentence(told["blocked"])
             told["words"] += f". {told['held_note']}"

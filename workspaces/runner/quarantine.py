@@ -13,7 +13,7 @@ logger = logging.getLogger("handrail.runner")
 MAX_ROUNDS = 100
 
 
-async def take(daemon, workspace, owner) -> list[dict]:
+async def collect_created(daemon, workspace, owner) -> list[dict]:
     """Move what held programs of the Run have created since the last time; return it: [{kind, what}].
 
     `kind` is "quarantine", or "created" where it could not be moved: the files of a microVM are not on this host.

@@ -10,7 +10,7 @@ from workspaces.runner import notes
 logger = logging.getLogger("handrail.runner")
 
 
-def note(workspace, tree):
+def save_suggestions(workspace, tree):
     """Save what the files suggest. Nothing in them, or about them, stops the creation."""
     try:
         with tree.files() as files:

@@ -291,7 +291,7 @@ def _put_before_set_up(workspace, folder) -> str:
     origin = _origin(workspace)
     if "fork" not in origin.source:
         try:
-            source_files.put(origin, folder, {}, again=True)
+            source_files.fill(origin, folder, {}, again=True)
             return "the source's own files" if origin.source else "an empty folder, as at first"
         except (Problem, CloneFailed, StoreError, OSError) as error:
             why = error.detail if isinstance(error, Problem) else str(error)

@@ -42,7 +42,7 @@ def show_after_commit(driver: Driver, run_id, manifest: Manifest, workspace):
 def put_after_commit(manifest: Manifest, workspace, **how):
     """Write the manifest into a connected folder once this transaction is committed; `how` as for folder_manifest."""
     if workspace.environment.capabilities.own_folder:
-        put = partial(folder_manifest.put, workspace, _content(manifest), **how)
+        put = partial(folder_manifest.write, workspace, _content(manifest), **how)
         transaction.on_commit(put, robust=True)
 
 

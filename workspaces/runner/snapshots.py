@@ -8,11 +8,11 @@ from dashboard.database.retries import retried
 from dashboard.models import Actor, Team
 from workspaces import lifecycle
 from workspaces.changes import stores
-from workspaces.changes.history import named
+from workspaces.changes.history import path_fields
 from workspaces.host import paths
 from workspaces.manifests import body, folder_manifest
 from workspaces.manifests.cause import cause_of
-from workspaces.manifests.keep import keep
+from workspaces.manifests.keep import sign_and_save
 from workspaces.models import Run, Snapshot, Workspace
 from workspaces.runner import notes, secret_scan, shown_manifest, snapshot_ignore
 from workspaces.runner.snapshot_tree import KeptFiles, KeptTree
@@ -100,7 +100,7 @@ def take(
     opened = KeptFiles(store_of(workspace), kept.tree)
     facts = body.facts_of_parent(workspace.head, kept.tree)
     facts = facts or body.tree_facts(opened)
-    noted, lessons_sha256 = notes.found_in(workspace, opened), notes.lessons_digest(opened)
+    noted, lessons_sha256 = notes.read_stored(workspace, opened), notes.lessons_digest(opened)
     secret_scan.forget(workspace)
 
     @retried
@@ -109,8 +109,8 @@ def take(
             row = Workspace.objects.locked().select_related("environment", "head").get(pk=workspace.pk)
             row.environment = workspace.environment  # a rebuild saves its new environment only after it succeeded
             snapshot = _add(row, kept, kind=kind, label=label, by=by)
-            version = versions.keep(row, noted, by=by) if noted is not None else None
-            known = facts | {"notes": notes.told(version, lessons_sha256)}
+            version = versions.save_if_changed(row, noted, by=by) if noted is not None else None
+            known = facts | {"notes": notes.manifest_facts(version, lessons_sha256)}
             _keep_manifest(row, snapshot, known, ports=ports, services=services, cause=cause_of(by, operation))
             data = {"number": snapshot.number, "kind": kind, "label": label, "entries": kept.entries, "tree": kept.tree}
             lifecycle.record(row, by, "snapshot.taken", data, subject=snapshot)
@@ -134,7 +134,7 @@ def _add(row: Workspace, kept, *, kind: str, label: str, by: Actor) -> Snapshot:
         entries=kept.entries,
         bytes=kept.bytes,
         added_bytes=kept.added_bytes,
-        skipped=[named("path", entry.path) | {"reason": entry.reason} for entry in kept.skipped[:1000]],
+        skipped=[path_fields("path", entry.path) | {"reason": entry.reason} for entry in kept.skipped[:1000]],
         by=by.as_json,
         created_at=clock.now(),
     )
@@ -150,7 +150,7 @@ def _add(row: Workspace, kept, *, kind: str, label: str, by: Actor) -> Snapshot:
 def _keep_manifest(row, snapshot, facts: dict, *, ports, services, cause: dict):
     ports = (row.vitals.get("ports") or []) if ports is None else ports
     told = body.of_snapshot(row, snapshot, facts, ports=ports, services=services, cause=cause)
-    manifest = keep(told, snapshot=snapshot)
+    manifest = sign_and_save(told, snapshot=snapshot)
     shown_manifest.put_after_commit(manifest, row)
 
 

@@ -12,7 +12,7 @@ from workspaces.secrets.team_credentials import credential_of
 from workspaces.store import import_archive
 
 
-def put(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
+def fill(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
     """Fill `tree` from the workspace's source and return what a clone adds to it (addresses.TOLD).
 
     `again`: the commit that was cloned before. A source that is gone raises Problem, CloneFailed or StoreError.
@@ -24,7 +24,7 @@ def put(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
     elif "git" in source:
         asked = source | {"ref": source["sha"]} if again and source.get("sha") else source
         told = clone(workspace, asked, tree, watch.get("cancel"))
-    carried.put(workspace, tree, watch)
+    carried.unpack_artifacts(workspace, tree, watch)
     return {name: told[name] for name in addresses.TOLD if name in told}
 
 

@@ -61,7 +61,7 @@ def sweeps_of(row: Runner) -> list[Sweep]:
     return [
         Sweep(retention.sweep_hours),
         Sweep(run_tokens.sweep, run_tokens.left_over),
-        Sweep(rehearsals.sweep, rehearsals.lost),
+        Sweep(rehearsals.sweep, rehearsals.without_result),
         *extensions.sweeps,
         *(Sweep(partial(run, row), partial(due, row)) for run, due in of_this_host),
     ]

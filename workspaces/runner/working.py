@@ -25,7 +25,7 @@ logger = logging.getLogger("handrail.runner")
 PAUSE = 1.0  # seconds until the database, or the ledger, is asked again
 
 
-async def work(daemon, operation: Operation, recovering: bool):
+async def carry_out(daemon, operation: Operation, recovering: bool):
     """Carry the operation out, or recover it after a crash, until it is settled, uncertain or due again."""
     try:
         kind = kind_named(operation.kind)

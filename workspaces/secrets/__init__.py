@@ -42,7 +42,7 @@ SCOPES = {"setup": Scope.SETUP, "agent": Scope.AGENT}
 # Setting and deleting -------------------------------------------------------------------------------------------------
 
 
-def put(
+def save(
     team: Team, name: str, scope: str, value: str, *, origin="", host_key="", expires_at=None, by: Actor, replace=False
 ) -> Secret:
     """Set a secret, or with `replace` a new value for it. Problem 422 for invalid input, 409 if it exists already.
@@ -151,7 +151,7 @@ def _handed_associated_data(handed: HandedSecret) -> str:
 
 def _data(secret: Secret) -> dict:
     expires = secret.expires_at.isoformat(timespec="seconds") if secret.expires_at else None
-    return {"name": secret.name, "scope": secret.scope, "expires_at": expires} | origins.told(secret)
+    return {"name": secret.name, "scope": secret.scope, "expires_at": expires} | origins.public_facts(secret)
 
 
 # Handing to programs --------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def search_for(workspace: Workspace, name: str, phase: str, value: str):
             _record_handed(workspace, secret, value.encode(), ring)
 
 
-def hand_on(origin: Workspace, fork: Workspace):
+def copy_to_fork(origin: Workspace, fork: Workspace):
     """Record that programs of a fork have the values that those of its origin were given."""
     with keyring.steady() as ring, transaction.atomic():
         Workspace.objects.locked().get(pk=fork.pk)

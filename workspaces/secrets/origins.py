@@ -81,7 +81,7 @@ def pinned(text: str) -> str:
         raise invalid(str(error), field="host_key") from None
 
 
-def told(secret: Secret) -> dict:
+def public_facts(secret: Secret) -> dict:
     """Return what everybody who sees the secret may know of its kind: {} for one that is not for repositories."""
     if secret.scope != Scope.CODE_HOST:
         return {}

@@ -50,7 +50,7 @@ def question_of(workspace, *branches: str) -> dict:
     """
     refspecs = [f"HEAD:{branch if branch == 'HEAD' else names.HEADS + branch}" for branch in branches]
     asked = {"folder": "", "remote": "origin", "refspecs": refspecs, "left": True, "own": True}
-    return asked | ({"known": known} if (known := pushed.known(workspace)) else {})
+    return asked | ({"known": known} if (known := pushed.pushed_commits(workspace)) else {})
 
 
 def would_push(workspace, branch: str = "HEAD") -> dict:

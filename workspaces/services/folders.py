@@ -18,7 +18,7 @@ from workspaces.models import Environment, State, Workspace
 from workspaces.operations.needs_approval import HOOK_FILES  # noqa: F401 - known by this name to what reads a folder
 from workspaces.services import git_remotes
 
-DRIVER = capabilities.named(own_folder=True)[0]
+DRIVER = capabilities.drivers_with(own_folder=True)[0]
 
 
 def check(path: str) -> Path:
@@ -72,7 +72,7 @@ def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
     return workspace
 
 
-def hold(workspace, on: bool, *, by: Actor):
+def box_calls(workspace, on: bool, *, by: Actor):
     """Submit an operation that starts the folder's Run in a box that holds calls, or without one. Problem 409."""
     if not workspace.environment.capabilities.own_folder or workspace.trashed_at:
         raise conflict(f"{workspace.key} is not a connected folder.")

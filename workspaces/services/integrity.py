@@ -7,7 +7,7 @@ from workspaces.models import Operation, State
 from workspaces.operations import needs_approval
 
 
-def prove(workspace, *, by: Actor) -> Operation:
+def compare_every_byte(workspace, *, by: Actor) -> Operation:
     """Compare every byte of a paused or stopped workspace with its newest snapshot."""
     lifecycle.must_be(workspace, State.PAUSED, State.STOPPED, what="compared byte by byte")
     return lifecycle.submit_exclusive(workspace, "prove", by=by)

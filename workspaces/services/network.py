@@ -276,7 +276,7 @@ def phase_of(workspace: Workspace) -> str:
     return "setup" if workspace.state in ("creating", "setting_up") else "agent"
 
 
-def shown(workspace: Workspace) -> dict:
+def state_of(workspace: Workspace) -> dict:
     """Return the network state of a workspace: lists, allowances, and blocked and allowed attempts."""
     rows = list(workspace.contacts.order_by("-last_at")[: MAX_CONTACT_ROWS + 2])
     allowances = list(workspace.allowances.order_by("-created_at")[:50])

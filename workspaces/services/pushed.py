@@ -20,7 +20,7 @@ class Pushed:
     label: str
 
 
-def of(workspace) -> list[Pushed]:
+def newest_pushes(workspace) -> list[Pushed]:
     """Return the newest push to each branch of the workspace's present source, the newest first.
 
     A later push that found the source without these commits has ended their memory (`forgets` in its outcome).
@@ -44,11 +44,11 @@ def _arrived(row: Operation) -> tuple[str, str] | None:
     return (row.args["branch"], row.outcome["sha"]) if row.outcome.get("sha") else None
 
 
-def known(workspace) -> dict[str, str]:
+def pushed_commits(workspace) -> dict[str, str]:
     """Return {branch: commit} that the source got from this workspace, or from the one that it is a fork of."""
-    found = of(workspace)
+    found = newest_pushes(workspace)
     if workspace.forked_from_id and workspace.forked_from.remote == workspace.remote:
-        found += of(workspace.forked_from)
+        found += newest_pushes(workspace.forked_from)
     newest = sorted(found, key=lambda each: each.at, reverse=True)
     told: dict[str, str] = {}
     for each in newest[:MOST_KNOWN]:

@@ -76,14 +76,14 @@ def changes(workspace, old: str, new: str, *, count=True) -> list[history.FileCh
     return history.changes_of_trees(workspace, old, new, count=count, owners=os.geteuid() == 0)
 
 
-def lost():
+def without_result():
     """Return the rehearsals whose operation ended without a result, as after a restored backup."""
     return Rehearsal.objects.filter(status=RehearsalStatus.RUNNING).exclude(operation__in=Operation.objects.open())
 
 
 def sweep():
     """Mark lost rehearsals as failed."""
-    lost().update(status=RehearsalStatus.FAILED, note="It was lost. Try it again.", ended_at=clock.now())
+    without_result().update(status=RehearsalStatus.FAILED, note="It was lost. Try it again.", ended_at=clock.now())
 
 
 def drop(rehearsal: Rehearsal):

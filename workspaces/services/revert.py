@@ -58,7 +58,7 @@ def _copy(workspace, point: Point, paths: list[bytes], *, by: Actor) -> Operatio
         elif _content_at(Point(workspace, history.LIVE), path) is not None:
             history.delete_file(workspace, path, by=by)
         about = {"from": point.workspace.key, "at": point.at}
-        lifecycle.record(workspace, by, "file.taken", history.named("path", path) | about)
+        lifecycle.record(workspace, by, "file.taken", history.path_fields("path", path) | about)
     return operation
 
 
@@ -93,7 +93,7 @@ def hunk(workspace, point: Point, path: bytes, index: int, seen: str, *, by: Act
     history.write_file(workspace, path, without(live, found[index]), by=by)
     is_own = point.workspace.pk == workspace.pk
     about = {"snapshot": point.at} if is_own else {"from": point.workspace.key, "at": point.at}
-    lifecycle.record(workspace, by, "file.hunk_reverted", history.named("path", path) | about)
+    lifecycle.record(workspace, by, "file.hunk_reverted", history.path_fields("path", path) | about)
     return operation
 
 

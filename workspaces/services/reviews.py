@@ -7,7 +7,7 @@ from workspaces.models import SeenFile, Workspace
 MAX_OTHERS = 200  # workspaces that a page offers to compare with; an address may name any
 
 
-def see(workspace: Workspace, user, digest: str, is_seen: bool):
+def set_seen(workspace: Workspace, user, digest: str, is_seen: bool):
     """Note that a person has seen a change, or take that back. It is the person's own, so no event tells of it."""
     if is_seen:
         SeenFile.objects.get_or_create(workspace=workspace, user=user, digest=digest, defaults={"at": clock.now()})

@@ -42,7 +42,7 @@ class Collected(NamedTuple):
 # -- holds ---------------------------------------------------------------------------------------------------------
 
 
-def write_hold(folder: Path, tree_id: str, seconds: float) -> None:
+def write_protection(folder: Path, tree_id: str, seconds: float) -> None:
     """Hold a tree for `seconds` from now, unless a hold that lasts longer exists."""
     path = folder / tree_id
     until = time.time() + seconds
@@ -53,7 +53,7 @@ def write_hold(folder: Path, tree_id: str, seconds: float) -> None:
     replace_file(path, f"{until + min(60.0, seconds):.3f}\n".encode())
 
 
-def held(folder: Path, at: float | None = None) -> set[bytes]:
+def protected_trees(folder: Path, at: float | None = None) -> set[bytes]:
     """Return the trees that are held now, or at a later time (seconds since 1970); delete expired holds."""
     trees, at = set(), at or time.time()
     for path in folder.iterdir():
@@ -126,7 +126,7 @@ def collect(catalog: Catalog, keep: set[bytes], since: float, watch: Watch, shar
 def _mark(catalog: Catalog, keep: set[bytes], since: float, watch: Watch) -> tuple[Marks, set[bytes]]:
     recent = {bytes.fromhex(tree) for tree, at in catalog.view.head.trees.items() if at >= since}
     marks, trees = Marks(catalog, watch), set()
-    for tree in sorted(keep | recent | held(catalog.store / "holds")):
+    for tree in sorted(keep | recent | protected_trees(catalog.store / "holds")):
         try:
             marks.add(tree)
         except Missing as error:
@@ -149,7 +149,7 @@ def _sweep(
     writer.flush()
     packs = {number: size for number, size in writer.packs.items() if number not in doomed}
     watch.check()  # the last chance to cancel: publishing the head commits
-    if {tree for tree in held(catalog.store / "holds") - trees if tree in before}:
+    if {tree for tree in protected_trees(catalog.store / "holds") - trees if tree in before}:
         return None
     freed = sum(writer.head.packs.values()) - sum(packs.values())
     if len(live) < len(before) or doomed:
@@ -290,7 +290,7 @@ def forecast(catalog: Catalog, going: Iterable[bytes], kept: Iterable[bytes], at
     for tree in kept:
         marks.add(tree)
     unheld = without = _forecast(catalog, places, marks)
-    if leased := held(catalog.store / "holds", at) & going:
+    if leased := protected_trees(catalog.store / "holds", at) & going:
         for tree in leased:
             marks.add(tree)
         without = _forecast(catalog, places, marks)

@@ -66,7 +66,7 @@ def make(root: str | os.PathLike, owner: int) -> bool:
         os.close(fd)
 
 
-def put(root: str | os.PathLike, content: bytes, owner: tuple[int, int], shown: Shown) -> bool:
+def write(root: str | os.PathLike, content: bytes, owner: tuple[int, int], shown: Shown) -> bool:
     """Write the content in place of an earlier one, atomically; return False if something else is there.
 
     The times of the folders stay. New entries belong to `owner` (uid, gid), set only when running as root.

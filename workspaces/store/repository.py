@@ -269,13 +269,13 @@ class Store:
         With `lend`, a file that is not in the stat cache counts as equal if its size and mtime match the snapshot, as
         after a restore, which gives each file a new inode. Without it, such a file is read.
         """
-        from .restore import Sketch, prove
+        from .restore import Sketch, compare
 
         with target.opened() as live, self._failing(f"{target.path} cannot be compared"):
             scan = self._scan(target, live, Sketch(self.catalog), thorough=full)
             scan.twin = None if full or not lend else _tree_bytes(tree_id)
             scan.cancel, scan.report = cancel, progress
-            return prove(self.catalog, scan, _tree_bytes(tree_id), live, owner)
+            return compare(self.catalog, scan, _tree_bytes(tree_id), live, owner)
 
     # -- restoring -------------------------------------------------------------------------------------------------
 
@@ -308,9 +308,9 @@ class Store:
 
     def hold(self, tree_id: str, seconds: float) -> None:
         """Protect a tree from garbage collection for `seconds` from now; any process may call this."""
-        from .gc import write_hold
+        from .gc import write_protection
 
-        write_hold(self.path / "holds", _tree_bytes(tree_id).hex(), seconds)
+        write_protection(self.path / "holds", _tree_bytes(tree_id).hex(), seconds)
 
     def release(self, tree_id: str) -> None:
         """Remove the hold on a tree before it expires."""

@@ -103,7 +103,7 @@ def _rules(live: "Live", want: Entry, owner: Owner | None) -> Rules:
     return Rules(live.euid, owner[0], (want.uid, want.gid, *owner))
 
 
-def prove(catalog: Catalog, scan: Scan, tree_id: bytes, live: "Live", owner: Owner | None) -> Proof:
+def compare(catalog: Catalog, scan: Scan, tree_id: bytes, live: "Live", owner: Owner | None) -> Proof:
     """Compare a live tree with a snapshot, entry by entry."""
     want_root = catalog.folder(tree_id)
     rules = _rules(live, want_root.root(), owner)
@@ -112,12 +112,12 @@ def prove(catalog: Catalog, scan: Scan, tree_id: bytes, live: "Live", owner: Own
     left_out = {path for path, reason in scan.skipped if reason == LEFT_OUT}
     differ = [] if rules.same(found, want) else [b""]
     for path, there, wished in pairs(scan.sink.folder, found.content, want.content):
-        if path not in left_out and not _proven(there, wished, rules):
+        if path not in left_out and not _is_same(there, wished, rules):
             differ.append(path)
     return Proof(want_root.entries_below, sorted(differ))
 
 
-def _proven(live: Entry | None, want: Entry | None, rules: Rules) -> bool:
+def _is_same(live: Entry | None, want: Entry | None, rules: Rules) -> bool:
     if live is None or want is None:
         kept = (live or want).kept
         return not kept

@@ -32,7 +32,7 @@ class LocalTree:
 
     `home` is a second folder whose entries `files("home")` can access. `rules`, if set, is asked at each scan which
     entries are left out of snapshots, and untouched by a restore. `shown`, if set, returns the digests of what was put
-    at the mount point (`mount_point.put`). `is_mapped`: programs may write to its files through shared mappings, so
+    at the mount point (`mount_point.write`). `is_mapped`: programs may write to its files through shared mappings, so
     the file system is synced before a scan.
     """
 

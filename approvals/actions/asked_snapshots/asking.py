@@ -10,7 +10,7 @@ KIND = "asked_snapshot"  # of the operation
 HANDRAIL = Actor.system("Handrail")
 
 
-def begin(action: Action):
+def request_snapshot(action: Action):
     """Ask for a snapshot of the files as they are now; call it when the action begins to wait, in its transaction.
 
     None is taken of a connected folder, which may be of any size and changes under its user's hands, nor for an agent's

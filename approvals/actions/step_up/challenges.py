@@ -17,7 +17,7 @@ from dashboard.problems import Problem, not_allowed
 VALID = timedelta(minutes=2)
 
 
-def begin(
+def create(
     action: Action,
     *,
     caller,

@@ -44,7 +44,7 @@ class Trial:
     printed: str
 
 
-def hold(
+def run_rows(
     dialect: Dialect,
     program: str,
     person: Connected,

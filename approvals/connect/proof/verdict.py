@@ -53,10 +53,10 @@ def prove(dialect: Dialect, path: str = "") -> Proof:
     home = json.loads(connection.read_text()).get("home") or Path.home()
     person = Connected(Path(home), Path(workspace.own_folder), connection)
     began = time.monotonic()
-    tried = trial.hold(dialect, program, person, ROWS)
+    tried = trial.run_rows(dialect, program, person, ROWS)
     lines, printed = of(tried.rows), tried.printed
     if not dialect.settings_file:  # its hook is in the folder; the others' is in the home, wherever they start
-        nested = trial.hold(dialect, program, person, (DENIED,), within=NESTED)
+        nested = trial.run_rows(dialect, program, person, (DENIED,), within=NESTED)
         lines.append(Line("nested", *_denied(nested.rows[DENIED])))
         printed = printed if lines[-1].holds else nested.printed
     return Proof(version, lines, time.monotonic() - began, folder_hooks.problem(workspace) or "", printed)

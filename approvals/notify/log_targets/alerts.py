@@ -39,7 +39,7 @@ def is_alert(event: Event) -> bool:
     return event.verb in ALWAYS or (event.verb in MAKES_ADMIN and event.data.get("role") == Role.ADMIN)
 
 
-def words(event: Event, team) -> str:
+def sentence(event: Event, team) -> str:
     """Return the alert in a sentence. It goes to services outside, so it has no command and no path."""
     said = gettext("A person became admin") if event.verb in MAKES_ADMIN else in_words(event.verb)
     return f"{team}: {said} ({event.actor_label}, {event.at:%H:%M} UTC)"[:300]

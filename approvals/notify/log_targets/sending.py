@@ -167,7 +167,7 @@ def _tell_admins(target: LogTarget, events: list[Event]):
     admins = Membership.objects.filter(team=target.team, role=Role.ADMIN, user__is_active=True).select_related("user")
     for membership in admins:
         for event in events:
-            direct.tell(membership.user, alerts.words(event, target.team))
+            direct.queue_message(membership.user, alerts.sentence(event, target.team))
 
 
 WAYS = {

@@ -102,7 +102,7 @@ def _effect(form: PolicyForm, scope: Scope) -> dict:
 
 def _since(scope: Scope, base: int):
     """Return the diff from the version that was edited to the one that was saved meanwhile."""
-    before = scope.versions.filter(number=base).first() or policies.shown(scope.team.pk)
+    before = scope.versions.filter(number=base).first() or policies.for_display(scope.team.pk)
     return history.difference(before, scope.policy)
 
 

@@ -14,7 +14,7 @@ from approvals.policy import PolicyError
 from approvals.reports import past_calls
 from approvals.reports.policy_changes.scopes import Scope
 from dashboard.problems import invalid
-from dashboard.web.pages import asked, carry_out, must, signed_in
+from dashboard.web.pages import carry_out, must, parameters, signed_in
 from dashboard.workers.pool import Late
 
 
@@ -47,7 +47,7 @@ def trust_one(request):
     """Save the next version of the policy, which trusts one thing more: exactly what the page showed."""
     scope = scope_of(request)
     must(request.caller, "write_policy", scope.team)
-    wish = asked(request, "kind", "label", "path", "sha256", "base")
+    wish = parameters(request, "kind", "label", "path", "sha256", "base")
     trusted = _trusted(wish)
 
     def save():

@@ -11,7 +11,7 @@ from approvals.pages.policy.scope import scope_of
 from approvals.reports.policy_changes import history
 from approvals.reports.policy_changes.scopes import Scope
 from dashboard.problems import Problem
-from dashboard.web.pages import asked, carry_out, compared_versions, must, signed_in, version_number
+from dashboard.web.pages import carry_out, compared_versions, must, parameters, signed_in, version_number
 
 MAX_LISTED = 200
 
@@ -55,7 +55,7 @@ def go_back(request, number: int):
     """Make an old version's text active again, as the next version."""
     scope = scope_of(request)
     must(request.caller, "write_policy", scope.team)
-    chosen, base = _version(scope, number), version_number(asked(request, "base")["base"])
+    chosen, base = _version(scope, number), version_number(parameters(request, "base")["base"])
     here = f"?{scope.query}"
     return carry_out(
         request,

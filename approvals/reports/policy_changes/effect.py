@@ -127,7 +127,7 @@ class _Sides:
     """The policies before and after the change, for each action."""
 
     def __init__(self, scope: Scope, text: str):
-        self.scope, self.team = scope, policies.shown(scope.team.pk)
+        self.scope, self.team = scope, policies.for_display(scope.team.pk)
         self.changed = Policy(team=scope.team, text=text, sha256=sha256(text.encode()))
         saved = Policy.objects.filter(team=scope.team, active=True, environment__isnull=False)
         self.own = {each.environment.name: each for each in saved.select_related("environment")}

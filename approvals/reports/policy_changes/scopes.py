@@ -22,7 +22,7 @@ class Scope:
 
     @property
     def policy(self) -> Policy:
-        return self.own or policies.shown(self.team.pk)
+        return self.own or policies.for_display(self.team.pk)
 
     @property
     def name(self) -> str | None:

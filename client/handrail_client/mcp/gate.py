@@ -152,7 +152,7 @@ class Gate:
         """Ask the server how it describes the tool now. What stays unknown is part of the identity, too."""
 
         def page(params: dict) -> Any:
-            return self._request("tools/list", protocol.like(call.message, params))
+            return self._request("tools/list", protocol.params_like(call.message, params))
 
         return Definition.read(call.name, page)
 

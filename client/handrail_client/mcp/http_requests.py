@@ -134,7 +134,7 @@ class Request(BaseHTTPRequestHandler):
 
         def page(params: dict) -> Any:
             asked = {"jsonrpc": "2.0", "id": next(self.gate.numbers), "method": "tools/list"}
-            asked |= {"params": protocol.like(call.message, params)}
+            asked |= {"params": protocol.params_like(call.message, params)}
             return self.gate.upstream.ask(headers.anew(self.headers.items(), asked), asked)
 
         return Definition.read(call.name, page)

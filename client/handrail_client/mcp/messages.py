@@ -112,7 +112,7 @@ def result(message_id: Any, told: dict) -> dict:
     return {"jsonrpc": "2.0", "id": message_id, "result": told}
 
 
-def said(call: dict, words: str, *, is_error: bool = False) -> dict:
+def text_result(call: dict, words: str, *, is_error: bool = False) -> dict:
     """Return the result of a tool call that is a text."""
     told = {"content": [{"type": "text", "text": words}], "isError": is_error}
     return result(call["id"], protocol.complete(call, told))

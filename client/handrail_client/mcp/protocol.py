@@ -32,7 +32,7 @@ def has_meta(message: Any) -> bool:
     return VERSION in meta_of(message)
 
 
-def like(message: Any, params: dict) -> dict:
+def params_like(message: Any, params: dict) -> dict:
     """Return params of a request of our own to the server of this one, in the name of its client."""
     meta = meta_of(message)
     if VERSION not in meta:

@@ -82,7 +82,7 @@ class ToolCall:
         """Return why the call is not made; None: it goes on with none that was approved."""
         if words is None:
             return messages.error(self.message["id"], messages.INVALID_PARAMS, NO_ROUND)
-        return messages.said(self.message, words, is_error=True)
+        return messages.text_result(self.message, words, is_error=True)
 
 
 class Reports:

@@ -76,7 +76,7 @@ class Server:
             self._answer(messages.error(message_id, messages.NO_METHOD, f"Handrail has no {method[:80]}."))
 
     def _said(self, message: dict, words: str, *, is_error: bool = False):
-        told = messages.said(message, words, is_error=is_error)
+        told = messages.text_result(message, words, is_error=is_error)
         if protocol.has_meta(message):
             told |= {"result": _by_handrail(told["result"])}
         self._answer(told)

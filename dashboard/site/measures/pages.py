@@ -11,7 +11,7 @@ from dashboard.problems import Problem, not_allowed, problem_response
 from dashboard.site.measures import csv_file, exposition, figures, period, spending
 from dashboard.site.measures.forms import CapForm, PricesForm, cap_forms
 from dashboard.web.api_base import Bearer
-from dashboard.web.pages import asked, carry_out, must, signed_in, take_form
+from dashboard.web.pages import carry_out, must, parameters, signed_in, take_form
 from workspaces.models import CapMeasure, Prices
 from workspaces.services import caps
 
@@ -36,7 +36,7 @@ def measures(request):
 def _page(request, team: Team, *, cap: CapForm | None = None, prices: PricesForm | None = None):
     """Render the page, with the form that was refused in the place of the one with today's values."""
     must(request.caller, "read_measures", team)
-    first, last = asked(request, "from", "to").values()
+    first, last = parameters(request, "from", "to").values()
     refused = ""
     try:
         chosen = period.read(first, last)
@@ -66,7 +66,7 @@ def _page(request, team: Team, *, cap: CapForm | None = None, prices: PricesForm
 def measures_csv(request):
     team = _team(request)
     must(request.caller, "read_measures", team)
-    first, last = asked(request, "from", "to").values()
+    first, last = parameters(request, "from", "to").values()
     try:
         chosen = period.read(first, last)
     except Problem as problem:
@@ -104,7 +104,7 @@ def set_cap(request):
     """Set, change or remove a limit of the team; an empty amount removes it."""
     team = _team(request)
     must(request.caller, "set_caps", team)
-    measure = asked(request, "measure")["measure"]
+    measure = parameters(request, "measure")["measure"]
     if measure not in CapMeasure.values:
         raise Http404("no such limit")
     return take_form(
@@ -124,7 +124,7 @@ def lift_cap(request):
     """Lift a limit until the end of the month."""
     team = _team(request)
     must(request.caller, "lift_cap", team)
-    measure = asked(request, "measure")["measure"]
+    measure = parameters(request, "measure")["measure"]
     return carry_out(
         request,
         lambda: caps.lift(team, measure, by=request.caller.actor),

@@ -33,7 +33,7 @@ def keep_artifact(workspace, name: str, paths: list[bytes], note: str, *, by: Ac
     days = ARTIFACT_DAYS if by.type == "agent" else None
     made, operation = artifacts.promote(workspace, name, paths, note=note, days=days, by=by)
     outcome = {"ok": True} | promote.put_together(workspace, operation.args)
-    promote.note(workspace, operation.args, outcome, by=by)
+    promote.save_outcome(workspace, operation.args, outcome, by=by)
     programs.settle(operation, outcome)
     return made
 

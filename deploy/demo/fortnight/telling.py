@@ -188,7 +188,7 @@ class Telling:
         session = f"{place.key}-{turn + 1}"
         with self._later(20, 60), self._at_once():
             notes.give_lessons(workspace, snapshots.host_tree(workspace))
-            prompts.keep(agent, session, task.prompt, workspace)
+            prompts.save(agent, session, task.prompt, workspace)
             talk = conversation.begin(agent, session, workspace)
             talk.asked(task.prompt)
             talk.thought(story.thought_of(task))

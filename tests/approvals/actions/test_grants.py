@@ -24,7 +24,7 @@ def give(person):
 
     def allow(action, *, by, **more):
         more.setdefault("digest", action.digest)
-        return grants.give(gate.find(action.pk, caller=person(by)), caller=person(by), **more)
+        return grants.approve_and_grant(gate.find(action.pk, caller=person(by)), caller=person(by), **more)
 
     return allow
 
@@ -156,7 +156,7 @@ def test_viewers_and_agents_give_none(ask, person, caller, vera):
     action = ask()
     for who in (person(vera), caller):
         with pytest.raises(Problem) as refused:
-            grants.give(action, caller=who, digest=action.digest)
+            grants.approve_and_grant(action, caller=who, digest=action.digest)
         assert refused.value.status == 403
 
 

@@ -69,7 +69,9 @@ def test_an_approved_edit_accepts_the_definition_and_keeps_it_bound(call, policy
 def test_a_grant_does_not_cover_the_tool_once_it_changed(call, policy, person, bob):
     asked = call()
     scopes = grants.offers(asked)
-    grants.give(asked, caller=person(bob), digest=asked.digest, covers="tool" if "tool" in scopes else "exact")
+    grants.approve_and_grant(
+        asked, caller=person(bob), digest=asked.digest, covers="tool" if "tool" in scopes else "exact"
+    )
     assert call().status == "approved"
     assert [call(CHANGED).status, call(OTHER).status, call(None).status] == ["pending", "pending", "pending"]
 

@@ -32,7 +32,7 @@ from dashboard.models import Actor, Team
 from workspaces import secrets
 team, by = Team.objects.get(slug="main"), Actor.system("tests")
 for name, value in {keys!r}.items():
-    secrets.put(team, f"KEY_{{name.upper()}}", "models", value, by=by)
+    secrets.save(team, f"KEY_{{name.upper()}}", "models", value, by=by)
 """
 
 

@@ -68,7 +68,7 @@ def test_its_answer_is_kept_and_its_starter_told(working, lena):
 
 
 def test_a_message_that_no_call_delivered_is_the_next_turn(working, lena):
-    agent_runs.say(working, "Also the docs.", caller=caller_of(lena))
+    agent_runs.send_text(working, "Also the docs.", caller=caller_of(lena))
     assert AgentMessage.objects.get().session == working.native_id
     run = ended(working, ANSWER)
     assert (run.state, told(run)) == ("starting", [("task", "answered"), ("message", "")])
@@ -77,20 +77,20 @@ def test_a_message_that_no_call_delivered_is_the_next_turn(working, lena):
 
 
 def test_messages_of_several_people_are_signed(working, lena, alice):
-    agent_runs.say(working, "Also the docs.", caller=caller_of(lena))
-    agent_runs.say(working, "And the tests.", caller=caller_of(alice))
+    agent_runs.send_text(working, "Also the docs.", caller=caller_of(lena))
+    agent_runs.send_text(working, "And the tests.", caller=caller_of(alice))
     assert turn(ended(working, ANSWER)).prompt == "lena: Also the docs.\n\nalice: And the tests."
 
 
 def test_a_message_that_a_call_delivered_is_not_said_twice(working, lena):
-    agent_runs.say(working, "Also the docs.", caller=caller_of(lena))
+    agent_runs.send_text(working, "Also the docs.", caller=caller_of(lena))
     AgentMessage.objects.update(given_at=clock.now(), given_by="hook")
     assert ended(working, ANSWER).state == "done"
 
 
 def test_it_is_sent_back_with_words_and_accepted_at_last(working, lena):
     ended(working, ANSWER)
-    agent_runs.say(working, "The tests are missing.", caller=caller_of(lena))
+    agent_runs.send_text(working, "The tests are missing.", caller=caller_of(lena))
     run = follow()
     assert (run.state, turn(run).prompt) == ("working", "The tests are missing.")
     run = ended(run, ANSWER)
@@ -101,7 +101,7 @@ def test_it_is_sent_back_with_words_and_accepted_at_last(working, lena):
         with pytest.raises(Problem):
             again(run, caller=caller_of(lena))
     with pytest.raises(Problem, match="over"):
-        agent_runs.say(run, "One more.", caller=caller_of(lena))
+        agent_runs.send_text(run, "One more.", caller=caller_of(lena))
 
 
 def test_discarding_restores_the_files_from_before(working, lena):
@@ -347,7 +347,7 @@ def test_a_person_interrupts_with_words_or_stops(working, lena):
     run = ended(working, exit_status=143)
     assert (told(run), turn(run).prompt) == ([("task", "stopped"), ("message", "")], "Not like this.")
     run = follow()
-    agent_runs.say(run, "And hurry.", caller=caller)
+    agent_runs.send_text(run, "And hurry.", caller=caller)
     agent_runs.stop(run, caller=caller)
     run = ended(run, exit_status=143)
     assert (run.state, told(run)[-1]) == ("stopped", ("message", "stopped"))

@@ -71,7 +71,7 @@ def test_it_carries_team_number_and_link_and_nothing_of_the_command(channel, ask
     assert "push" not in json.dumps(sent).replace("handrail", "").lower()
 
 
-@pytest.mark.parametrize("add", [notices.send_test, lambda user, now: direct.tell(user, "Hello.")])
+@pytest.mark.parametrize("add", [notices.send_test, lambda user, now: direct.queue_message(user, "Hello.")])
 def test_whatever_is_to_be_sent_wakes_the_queue(channel, wakes, bob, add):  # noqa: F811
     channel(bob)
     before = Event.objects.count()

@@ -81,7 +81,7 @@ def test_nobody_hears_of_what_is_held_kept_theirs_no_longer_or_switched_off(plac
     device(lena)
     to_archive, to_trash, to_delete = places
     holds.hold(team, reason="audit", by=BY, workspace=to_delete)
-    retention.keep(to_trash, by=BY)
+    retention.keep_unused(to_trash, by=BY)
     Workspace.objects.filter(pk=to_archive.pk).update(owner=bob)
     assert (going.warn(clock.now()), sent()) == (0, 0)
     Workspace.objects.filter(pk=to_archive.pk).update(owner=lena)

@@ -233,7 +233,7 @@ def test_they_are_in_no_group_in_no_grant_and_have_no_approve_on_a_notification(
     assert [grants.offers(action) for action in waiting] == [{}] * 8
     assert not any(tokens.may_offer_approve(action) for action in waiting)
     with pytest.raises(Problem):
-        grants.give(waiting[0], caller=person(bob), digest=waiting[0].digest)
+        grants.approve_and_grant(waiting[0], caller=person(bob), digest=waiting[0].digest)
     told = messages.ask(waiting[0], settings_of(bob), private=False)
     assert told["title"] == "Question: Answer a question"
     assert told["body"].endswith("Which branch for 0?")

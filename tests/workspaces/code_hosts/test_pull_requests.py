@@ -56,7 +56,7 @@ def _put_token(product, host):
     name = _token_name(host)
     product.shell(
         "from dashboard.models import Actor, Team; from workspaces import secrets;"
-        f"secrets.put(Team.objects.get(), '{name}', 'host', '{TOKEN}', by=Actor.system('tests'))"
+        f"secrets.save(Team.objects.get(), '{name}', 'host', '{TOKEN}', by=Actor.system('tests'))"
     )
 
 

@@ -20,7 +20,7 @@ def paused(tmp_path):
     def make(name: str, content: bytes = b"files") -> dict:
         folders = {kind: tmp_path / name / kind for kind in ("workspace", "home")}
         for kind, folder in folders.items():
-            disks.keeps(folder).mkdir(parents=True)
+            disks.guest_folder(folder).mkdir(parents=True)
             with open(disks.disk_of(folder), "wb") as disk:
                 disk.truncate(HOLE)
                 disk.write(content + kind.encode())
@@ -67,13 +67,13 @@ def test_what_was_kept_comes_back_twice_whatever_happened_since(paused, key, tmp
     folders, place = paused("one"), tmp_path / "checkpoints" / "first"
     save_memory(key, folders, b"memory of the first")
     known = [disks.identity(folder) for folder in folders.values()]
-    kept = checkpoints.keep(folders, place)
+    kept = checkpoints.copy_out(folders, place)
     assert (kept.began, kept.bytes > 0) == ("run-1", True)
     for number in range(2):
         write_over(folders, b"changed %d " % number)
         with pytest.raises(Unfit, match="No memory was saved"):
             memory_in(key, folders)
-        checkpoints.put(place, folders)
+        checkpoints.copy_in(place, folders)
         assert contents(folders) == [b"filesworkspace", b"fileshome"]
         assert [disks.identity(folder) for folder in folders.values()] == known
         assert memory_in(key, folders) == b"memory of the first"
@@ -82,10 +82,10 @@ def test_what_was_kept_comes_back_twice_whatever_happened_since(paused, key, tmp
 def test_a_fork_has_disks_of_its_own(paused, key, tmp_path):
     first, place = paused("one"), tmp_path / "kept"
     save_memory(key, first, b"memory")
-    checkpoints.keep(first, place)
+    checkpoints.copy_out(first, place)
     forks = [paused(f"fork-{number}", b"empty") for number in range(2)]
     for fork in forks:
-        checkpoints.put(place, fork)
+        checkpoints.copy_in(place, fork)
     write_over(forks[0], b"another")
     assert contents(forks[1]) == contents(first) == [b"filesworkspace", b"fileshome"]
     assert memory_in(key, forks[1]) == memory_in(key, first) == b"memory"
@@ -95,7 +95,7 @@ def test_holes_stay_holes_and_memory_is_not_copied_while_it_is_shared(paused, ke
     folders, place = paused("one"), tmp_path / "kept"
     save_memory(key, folders, secrets.token_bytes(32 << 10))
     before = checkpoints.size_of(folders)
-    kept = checkpoints.keep(folders, place)
+    kept = checkpoints.copy_out(folders, place)
     assert kept.bytes < HOLE
     assert before <= kept.bytes <= before + (64 << 10)
     assert os.path.samefile(place / "memory", disks.memory_of(folders["workspace"]))
@@ -104,12 +104,12 @@ def test_holes_stay_holes_and_memory_is_not_copied_while_it_is_shared(paused, ke
 def test_one_without_memory_is_refused_and_leaves_nothing(paused, tmp_path):
     folders, place = paused("one"), tmp_path / "kept"
     with pytest.raises(DriverError, match="could not be written: No such file"):
-        checkpoints.keep(folders, place)
+        checkpoints.copy_out(folders, place)
     assert list(tmp_path.glob("kept*")) == []
 
 
 def test_one_whose_files_are_gone_is_refused_and_the_disks_stay(paused, key, tmp_path):
     folders = paused("one")
     with pytest.raises(DriverError, match="may have been deleted"):
-        checkpoints.put(tmp_path / "nowhere", folders)
+        checkpoints.copy_in(tmp_path / "nowhere", folders)
     assert contents(folders) == [b"filesworkspace", b"fileshome"]

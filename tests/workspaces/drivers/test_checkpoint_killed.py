@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from workspaces.drivers.microvm import checkpoints
 place, workspace, home = map(Path, sys.argv[1:])
-checkpoints.put(place, {"workspace": workspace, "home": home})
+checkpoints.copy_in(place, {"workspace": workspace, "home": home})
 """
 
 
@@ -61,7 +61,7 @@ def calls_in(log) -> list[tuple[str, int]]:
 def test_a_restore_that_is_cut_off_leaves_whole_disks_and_no_memory_of_others(paused, key, put, tmp_path):  # noqa: F811
     folders, place = paused("one"), tmp_path / "kept"
     save_memory(key, folders, b"memory")
-    checkpoints.keep(folders, place)
+    checkpoints.copy_out(folders, place)
     kept = contents(folders)
     write_over(folders, b"later")
     before = contents(folders)
@@ -77,7 +77,7 @@ def test_a_restore_that_is_cut_off_leaves_whole_disks_and_no_memory_of_others(pa
             fits = memory.head_of(disks.memory_of(folders["workspace"]))["belongs"]["disks"]
             assert fits == [disks.identity(folder) for folder in folders.values()]
         states.add(tuple(found))
-        checkpoints.put(place, folders)
+        checkpoints.copy_in(place, folders)
         assert (contents(folders), memory_in(key, folders)) == (kept, b"memory"), (call, number)
     assert tuple(before) in states
     assert len(states) > 1  # some of the steps were behind the first disk

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import CHECKOUT
 from workspaces.drivers.base import get_driver_class
-from workspaces.drivers.capabilities import DEFAULT, TABLE, UNKNOWN, named, of
+from workspaces.drivers.capabilities import DEFAULT, TABLE, UNKNOWN, drivers_with, of
 
 APPS = ("dashboard", "workspaces", "approvals")
 # Words that mean something else as well: a kind of file, a program of the policy. They count beside the word "driver".
@@ -86,7 +86,7 @@ def test_each_folder_with_a_driver_is_in_the_table():
 
 
 def test_drivers_are_found_by_what_they_can():
-    assert named(own_folder=True) == ["folder"]
-    assert named(files_need_run=True, memory=True) == ["microvm"]
-    assert named(own_folder=False) == [name for name in TABLE if name != "folder"]
+    assert drivers_with(own_folder=True) == ["folder"]
+    assert drivers_with(files_need_run=True, memory=True) == ["microvm"]
+    assert drivers_with(own_folder=False) == [name for name in TABLE if name != "folder"]
     assert of("none of ours") is UNKNOWN

@@ -8,7 +8,7 @@ from handrail_verify.signed import verify
 from workspaces.host import paths
 from workspaces.manifests import folder_manifest
 from workspaces.manifests.folder_manifest import digests
-from workspaces.manifests.keep import keep
+from workspaces.manifests.keep import sign_and_save
 from workspaces.models import Environment, Workspace
 from workspaces.runner import shown_manifest, snapshots
 
@@ -24,7 +24,7 @@ def show(folder, django_capture_on_commit_callbacks):  # noqa: F811
 
     def record(body):
         with django_capture_on_commit_callbacks(execute=True):
-            made = keep(body, snapshot=folder.head)
+            made = sign_and_save(body, snapshot=folder.head)
             shown_manifest.put_after_commit(made, folder)
         made.delete()
         return paths.tree_of(folder) / PATH
@@ -83,7 +83,7 @@ def test_taken_away_it_does_not_come_back_before_a_resume(folder, show):  # noqa
     assert not path.parent.exists()
     show({"snapshot": 2})
     assert not path.parent.exists()
-    folder_manifest.put(folder, b"{}", again=True)
+    folder_manifest.write(folder, b"{}", again=True)
     assert path.read_bytes() == b"{}"
 
 

@@ -127,7 +127,7 @@ def clock_of(guest) -> float:
 def state_of(guest):
     """The files that a resume takes, and changes or removes."""
     folders = [guest.spec.workspace, guest.spec.home]
-    return [guest.memory, *(disks.keeps(folder) / name for folder in folders for name in ("disk", "disk.json"))]
+    return [guest.memory, *(disks.guest_folder(folder) / name for folder in folders for name in ("disk", "disk.json"))]
 
 
 def test_a_boot_discards_the_memory(guest):

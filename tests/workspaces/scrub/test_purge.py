@@ -119,7 +119,7 @@ def test_a_document_of_an_agent_goes_as_a_whole(purge, agent):
 
 def test_a_name_and_a_stored_secret_stay_and_say_why(purge, team, agent, wanted):
     type(agent).objects.filter(pk=agent.pk).update(name=VALUE)
-    secrets.put(team, "NPM_TOKEN", "agent", VALUE, by=BY)
+    secrets.save(team, "NPM_TOKEN", "agent", VALUE, by=BY)
     done = purge()
     assert (set(whys(done)), done.removed) == ({"agent", "secret"}, [])
     assert Secret.objects.count() == 1

@@ -136,7 +136,7 @@ def test_archives_and_uploads_are_unpacked_while_they_are_searched(team, workspa
 
 
 def test_a_stored_secret_is_named_and_not_its_value(team, wanted):
-    secrets.put(team, "NPM_TOKEN", "agent", VALUE, by=BY)
+    secrets.save(team, "NPM_TOKEN", "agent", VALUE, by=BY)
     [place] = found(team, wanted)["secret"]
     assert (place.name, "kept encrypted" in place.why_kept) == ("NPM_TOKEN", True)
 

@@ -66,7 +66,7 @@ def test_ten_who_are_first_agree_on_one_ring():
 
 
 def test_a_ciphertext_in_another_row_is_not_handed_out(team):
-    a, b = (secrets.put(team, name, "agent", f"value of {name}", by=BY) for name in ("A_KEY", "B_KEY"))
+    a, b = (secrets.save(team, name, "agent", f"value of {name}", by=BY) for name in ("A_KEY", "B_KEY"))
     Secret.objects.filter(pk=b.pk).update(value=a.value)
     environment = Environment.objects.create(team=team, name="e", secrets={"agent": ["A_KEY", "B_KEY"]})
     workspace = Workspace.objects.create(team=team, key="w", environment=environment)
@@ -92,7 +92,7 @@ def filled(team):
     """Ten secrets, three of them handed to a workspace; {name: value}."""
     values = {f"KEY_{n}": f"value number {n}" for n in range(10)}
     for name, value in values.items():
-        secrets.put(team, name, "agent", value, by=BY)
+        secrets.save(team, name, "agent", value, by=BY)
     names = ["KEY_0", "KEY_1", "KEY_2"]
     environment = Environment.objects.create(team=team, name="e", secrets={"agent": names})
     secrets.for_phase(Workspace.objects.create(team=team, key="w", environment=environment), "agent")
@@ -152,7 +152,7 @@ def test_a_ring_that_was_lost_is_said_and_can_be_left_behind(filled, team):
     secrets.rotate(say=said.append)
     assert "13 could not be read" in said[-1]
     assert secrets.forget_unreadable() == 13
-    secrets.put(team, "KEY_0", "agent", "a new value", by=BY)
+    secrets.save(team, "KEY_0", "agent", "a new value", by=BY)
     assert readable(keyring.load())[0] == {"KEY_0": "a new value"}
 
 

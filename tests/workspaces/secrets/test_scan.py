@@ -23,7 +23,7 @@ VALUE = 's3cr3t: ü "x"/+~'
 @pytest.fixture
 def workspace(transactional_db, team):
     """With files, a first snapshot, and a secret handed to its programs."""
-    secrets.put(team, "DEPLOY_KEY", "agent", VALUE, by=BY)
+    secrets.save(team, "DEPLOY_KEY", "agent", VALUE, by=BY)
     environment = Environment.objects.create(team=team, name="default", secrets={"agent": ["DEPLOY_KEY"]})
     made = Workspace.objects.create(team=team, key="scanned", environment=environment, state=State.STOPPED)
     paths.make_folders(made)
@@ -98,8 +98,8 @@ def test_a_value_across_the_borders_of_pieces_is_found(workspace):
 
 
 def test_values_that_this_workspace_never_had_and_short_ones_do_not_count(workspace, team):
-    secrets.put(team, "OF_OTHERS", "agent", "never handed to it", by=BY)
-    secrets.put(team, "SHORT_ONE", "agent", "1234567", by=BY)
+    secrets.save(team, "OF_OTHERS", "agent", "never handed to it", by=BY)
+    secrets.save(team, "SHORT_ONE", "agent", "1234567", by=BY)
     Environment.objects.filter(pk=workspace.environment_id).update(secrets={"agent": ["SHORT_ONE"]})
     workspace.environment.refresh_from_db()
     assert secrets.for_phase(workspace, "agent") == {"SHORT_ONE": "1234567"}
@@ -109,7 +109,7 @@ def test_values_that_this_workspace_never_had_and_short_ones_do_not_count(worksp
 
 def test_a_value_that_was_replaced_or_deleted_is_still_looked_for(workspace, team):
     put(workspace, ".env", VALUE.encode())
-    secret = secrets.put(team, "DEPLOY_KEY", "agent", "another value", by=BY, replace=True)
+    secret = secrets.save(team, "DEPLOY_KEY", "agent", "another value", by=BY, replace=True)
     secrets.delete(secret, by=BY)
     with pytest.raises(secret_scan.SecretFound):
         take(workspace)

@@ -139,7 +139,7 @@ def test_content_that_was_put_there_is_not_part_of_the_tree_while_it_is_known(st
     before, folder = store.snapshot(tree), os.stat(work)
     tree.shown = knowing(b"one", b"two")
     for content in (b"one", b"two"):
-        assert mount_point.put(work, content, OWNER, tree.shown)
+        assert mount_point.write(work, content, OWNER, tree.shown)
         assert (path.read_bytes(), os.stat(work).st_mtime_ns) == (content, folder.st_mtime_ns)
         assert store.snapshot(tree, thorough=True).tree == before.tree
         assert store.compare(before.tree, tree, full=True).differ == []
@@ -153,16 +153,16 @@ def test_content_that_was_put_there_is_not_part_of_the_tree_while_it_is_known(st
 def test_changed_content_is_somebodys_own_and_is_not_replaced(store, work):
     tree, path = LocalTree(work), work / ".handrail/manifest.json"
     tree.shown = knowing(b"one", b"two")
-    assert mount_point.put(work, b"one", OWNER, tree.shown)
+    assert mount_point.write(work, b"one", OWNER, tree.shown)
     path.write_bytes(b"one, changed")
-    assert not mount_point.put(work, b"two", OWNER, tree.shown)
+    assert not mount_point.write(work, b"two", OWNER, tree.shown)
     assert path.read_bytes() == b"one, changed"
     assert names(store, store.snapshot(tree).tree, b".handrail") == [b"manifest.json"]
     mount_point.take_away(work, tree.shown)
     assert path.read_bytes() == b"one, changed"
     path.write_bytes(b"one")
     os.link(path, work / "other name")
-    assert not mount_point.put(work, b"two", OWNER, tree.shown)
+    assert not mount_point.write(work, b"two", OWNER, tree.shown)
 
 
 def test_it_is_put_beside_other_files_and_taken_away_from_them(store, work):
@@ -172,7 +172,7 @@ def test_it_is_put_beside_other_files_and_taken_away_from_them(store, work):
     taken = store.snapshot(tree).tree
     tree.shown = knowing(b"one")
     (work / ".handrail/manifest.json.new").write_text("half")  # of one that was killed
-    assert mount_point.put(work, b"one", OWNER, tree.shown)
+    assert mount_point.write(work, b"one", OWNER, tree.shown)
     assert listed(tree, b".handrail") == [b"notes.md"]
     mount_point.take_away(work, tree.shown)
     assert os.listdir(notes.parent) == ["notes.md"]
@@ -183,7 +183,7 @@ def test_its_folder_goes_with_it(store, work):
     tree = LocalTree(work)
     before = store.snapshot(tree).tree
     tree.shown = knowing(b"one")
-    mount_point.put(work, b"one", OWNER, tree.shown)
+    mount_point.write(work, b"one", OWNER, tree.shown)
     mount_point.take_away(work, tree.shown)
     assert not (work / ".handrail").exists()
     assert store.compare(before, tree, full=True).differ == []
@@ -194,7 +194,7 @@ def test_its_folder_goes_with_it(store, work):
 def test_nothing_is_put_through_a_link(work, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (work / ".handrail").symlink_to(tmp_path / "elsewhere")
-    assert not mount_point.put(work, b"one", OWNER, knowing(b"one"))
+    assert not mount_point.write(work, b"one", OWNER, knowing(b"one"))
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
@@ -202,7 +202,7 @@ def test_a_restore_leaves_content_that_was_put_there(store, work, journal):
     tree, path = LocalTree(work), work / ".handrail/manifest.json"
     taken = store.snapshot(tree).tree
     tree.shown = knowing(b"one")
-    mount_point.put(work, b"one", OWNER, tree.shown)
+    mount_point.write(work, b"one", OWNER, tree.shown)
     (work / "README.md").write_text("other\n")
     store.restore(taken, tree, journal=journal)
     assert (path.read_bytes(), store.compare(taken, tree, full=True).differ) == (b"one", [])

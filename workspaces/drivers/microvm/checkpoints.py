@@ -27,7 +27,7 @@ def size_of(folders: dict[str, Path]) -> int:
     return sum(_on_disk(path) for path in files)
 
 
-def keep(folders: dict[str, Path], place: Path) -> Checkpoint:
+def copy_out(folders: dict[str, Path], place: Path) -> Checkpoint:
     """Copy disks and memory of a paused guest to the folder `place`, durably; a copy that is there is replaced."""
     fresh = place.with_name(f"{place.name}.new")
     for former in (fresh, place):
@@ -48,7 +48,7 @@ def keep(folders: dict[str, Path], place: Path) -> Checkpoint:
     return Checkpoint(size, began)
 
 
-def put(place: Path, folders: dict[str, Path]) -> None:
+def copy_in(place: Path, folders: dict[str, Path]) -> None:
     """Replace disks and memory of a guest that is down by those of a checkpoint. May be called again after a crash.
 
     The memory comes last: until then nothing fits the disks, so a start in between boots.
@@ -57,7 +57,7 @@ def put(place: Path, folders: dict[str, Path]) -> None:
     memory.discard(target)
     try:
         for name, folder in folders.items():
-            disks.keeps(folder).mkdir(mode=0o700, exist_ok=True)
+            disks.guest_folder(folder).mkdir(mode=0o700, exist_ok=True)
             copy(place / f"{name}.disk", disks.disk_of(folder).with_name("disk.new"))
         for name, folder in folders.items():
             move_into_place(disks.disk_of(folder).with_name("disk.new"), disks.disk_of(folder))

@@ -20,20 +20,20 @@ KEEPS = ".handrail-microvm"
 GIB = 1 << 30
 
 
-def keeps(folder: Path) -> Path:
+def guest_folder(folder: Path) -> Path:
     return folder / KEEPS
 
 
 def disk_of(folder: Path) -> Path:
-    return keeps(folder) / "disk"
+    return guest_folder(folder) / "disk"
 
 
 def memory_of(folder: Path) -> Path:
-    return keeps(folder) / "memory"
+    return guest_folder(folder) / "memory"
 
 
 def identity_file(folder: Path) -> Path:
-    return keeps(folder) / "disk.json"
+    return guest_folder(folder) / "disk.json"
 
 
 def identity(folder: Path) -> dict:
@@ -49,7 +49,7 @@ def next_generation(folder: Path) -> None:
 
 def prepare(folder: Path, size: int, *, inside: int, outside: int) -> None:
     """Give `folder` a disk of `size` bytes with its files. The user has the id `inside` the guest and `outside` it."""
-    place = keeps(folder)
+    place = guest_folder(folder)
     place.mkdir(mode=0o700, exist_ok=True)
     staged = place / "staged"
     loose = [name for name in os.listdir(os.fsencode(folder)) if name != KEEPS.encode()]
@@ -75,15 +75,15 @@ def prepare(folder: Path, size: int, *, inside: int, outside: int) -> None:
 def has_files(folder: Path) -> bool:
     """Return whether `folder` has a disk, or files that `prepare` would put onto one."""
     loose = any(name != KEEPS for name in os.listdir(folder))
-    return loose or disk_of(folder).exists() or (keeps(folder) / "staged").exists()
+    return loose or disk_of(folder).exists() or (guest_folder(folder) / "staged").exists()
 
 
 def make_empty(folder: Path, size: int, outside: int) -> None:
     """Make a disk without a file system, for a guest that never mounts it (a template)."""
-    keeps(folder).mkdir(parents=True)
+    guest_folder(folder).mkdir(parents=True)
     with open(disk_of(folder), "wb") as file:
         file.truncate(size)
-    (keeps(folder) / "disk.json").write_text(json.dumps({"id": "", "generation": 0}))
+    (guest_folder(folder) / "disk.json").write_text(json.dumps({"id": "", "generation": 0}))
     if os.geteuid() == 0:
         os.chown(disk_of(folder), outside, outside)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from workspaces.store.errors import StoreError
 from workspaces.store.guest.client import RemoteLive, RemoteTree
-from workspaces.store.guest.files import RemoteFiles, held
+from workspaces.store.guest.files import RemoteFiles, open_folder
 from workspaces.store.guest.protocol import Closed, Wire
 
 from ..base import DriverError
@@ -39,7 +39,7 @@ class GuestTree(RemoteTree):
 
     @contextmanager
     def files(self, folder: str = "tree") -> Iterator[RemoteFiles]:
-        with self._held(FILES_S) as live, held(live, folder, partial(self.files, folder)) as files:
+        with self._held(FILES_S) as live, open_folder(live, folder, partial(self.files, folder)) as files:
             yield files
 
     @contextmanager
@@ -47,8 +47,8 @@ class GuestTree(RemoteTree):
         """Open both over one connection: opening one inside the other would deadlock on the port's lock."""
         with (
             self._held(FILES_S) as live,
-            held(live, "tree", partial(self.files, "tree")) as tree,
-            held(live, "home", partial(self.files, "home")) as home,
+            open_folder(live, "tree", partial(self.files, "tree")) as tree,
+            open_folder(live, "home", partial(self.files, "home")) as home,
         ):
             yield tree, home
 

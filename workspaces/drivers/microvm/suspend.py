@@ -51,10 +51,10 @@ class Pausing(LocalDriver):
     async def keep_checkpoint(self, spec: RunSpec, place: Path) -> Checkpoint:
         if why := await self.why_no_memory(spec):
             raise DriverError(why)
-        return await asyncio.to_thread(checkpoints.keep, _folders(spec), place)
+        return await asyncio.to_thread(checkpoints.copy_out, _folders(spec), place)
 
     async def put_checkpoint(self, spec: RunSpec, place: Path) -> None:
-        await asyncio.to_thread(checkpoints.put, place, _folders(spec))
+        await asyncio.to_thread(checkpoints.copy_in, place, _folders(spec))
 
     # What a memory image fits
 

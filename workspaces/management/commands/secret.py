@@ -51,7 +51,7 @@ class Command(BaseCommand):
             raise CommandError("A secret expires after 1 to 3650 days.")
         expires_at = None if days is None else clock.now() + timedelta(days=days)
         how = {"origin": origins.check(scope, origin), "host_key": host_key, "expires_at": expires_at}
-        secrets.put(team, name, scope, read_value(), **how, by=BY, replace=True)
+        secrets.save(team, name, scope, read_value(), **how, by=BY, replace=True)
         self.stdout.write(f"{name} is set. New programs get it.")
 
     def _list(self, team, **options):

@@ -103,7 +103,7 @@ def _found(request, workspace: Workspace, context: dict) -> dict:
     left = Point(workspace, history.LIVE if context["at"] == history.LIVE else int(context["at"]))
     right = find_point(f"{context['chosen']}:{context['with_at']}", workspace, request.caller)
     with_ignored = request.GET.get("ignored") == "1"
-    found = forks.beside(left, right, with_ignored=with_ignored)
+    found = forks.compare_forks(left, right, with_ignored=with_ignored)
     sides = [Side(point, found.base, name) for point, name in ((left, "at"), (right, "with_at"))]
     for side, rows in zip(sides, found.rows, strict=True):
         side.changed = rows
@@ -139,7 +139,7 @@ def _url_of(side: Side, row: history.FileChange) -> str:
     return f"{side.changes_url}&path={quote_from_bytes(row.path)}" if side.changes_url else ""
 
 
-def _fill(found: forks.Beside, files: list[forks.File], shown: list[Shown]):
+def _fill(found: forks.ForkComparison, files: list[forks.File], shown: list[Shown]):
     """Put the lines of both sides on the page, for the first of the files that both changed differently."""
     until = deadline()
     for file, on_page in zip(files[:MOST_DIFFS], shown, strict=False):

@@ -64,7 +64,7 @@ def keep(request, team, key, number):
             raise invalid(next(iter(form.errors.values()))[0])
         picture = form.cleaned_data["picture"]
         data = picture.read(keeping.MAX_BYTES + 1)
-        return keeping.keep(snapshot, data, page=form.cleaned_data["page"], by=request.caller.actor)
+        return keeping.save(snapshot, data, page=form.cleaned_data["page"], by=request.caller.actor)
 
     return carry_out(request, done, then=_page_of(head.workspace, number), say=gettext("The screenshot is kept."))
 

@@ -278,7 +278,7 @@ def rehearsed(git, head, coming):
     tree, *paths = [part.strip("\n") for part in printed.split("\0") if part.strip("\n")]
     changed = git.names("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, tree)
     unmerged_ones = list(dict.fromkeys(paths))[:CONFLICTS] if status else []
-    conflicts = [told_of(path, blob(git, tree, path)) for path in unmerged_ones]
+    conflicts = [conflict_fields(path, blob(git, tree, path)) for path in unmerged_ones]
     return {"conflicts": conflicts, "changed": changed}
 
 
@@ -287,7 +287,7 @@ def blob(git, tree, path):
     return b"" if status else os.fsencode(printed)[:READ]
 
 
-def told_of(path, content):
+def conflict_fields(path, content):
     """Return {path, lines} of a conflict; `lines` are the [first, last] of each part that git marked in the file."""
     lines, first, number, counted = [], 0, 1, 0
     for found in MARKER.finditer(content):
@@ -357,7 +357,7 @@ def unmerged(git):
     """Return {path, lines} of each path that git left unmerged."""
     rows = git.names("ls-files", "-u", "-z", "--full-name", ":/")
     paths = dict.fromkeys(row.split("\t", 1)[1] for row in rows)
-    return [told_of(path, read(git, path)) for path in list(paths)[:CONFLICTS]]
+    return [conflict_fields(path, read(git, path)) for path in list(paths)[:CONFLICTS]]
 
 
 def read(git, path):

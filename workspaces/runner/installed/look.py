@@ -100,7 +100,7 @@ class _Walk:
             return b""
 
 
-def look(files, only=None) -> dict:
+def scan_home(files, only=None) -> dict:
     """Return {folders: [Folder as JSON], complete}; `only`: the places that are looked at, by default all of the home.
 
     `complete` is False beyond a bound of entries or time; the counts are minimums then.

@@ -10,7 +10,7 @@ from workspaces.runner.run_spec import uid_of
 from workspaces.store import LocalTree
 
 
-async def put(job):
+async def restore_layer(job):
     """Before a start: restore the layer into a home that is empty. Raise StoreError if the store lacks it.
 
     A home is empty at first, after an archive, and when retention has emptied it.

@@ -27,6 +27,6 @@ async def installed(request):
 def _installed(workspace) -> dict:
     home = LocalTree(paths.tree_of(workspace), home=paths.folder_of(workspace.pk) / "home")
     with files.in_words(), home.files("home") as opened:
-        found = look.look(opened)
+        found = look.scan_home(opened)
     system = SYSTEM_PROGRAMS if workspace.environment.capabilities.host_system else ()
     return found | {"hidden": look.hidden_by(found["folders"], system)}

@@ -152,8 +152,8 @@ class Vitals:
             return
         self._relieved = time.monotonic()
         logger.warning("the disk has %s left: retention and the collection run now", capacity.free_bytes())
-        lanes.put("workspaces.tasks.sweep_retention")
-        lanes.put("workspaces.tasks.collect_garbage")
+        lanes.queue_task("workspaces.tasks.sweep_retention")
+        lanes.queue_task("workspaces.tasks.collect_garbage")
 
 
 def _up(runner):

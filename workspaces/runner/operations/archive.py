@@ -43,7 +43,7 @@ class Archive(Kind):
             except (StoreError, DriverError) as error:
                 raise Refused(f"Nothing was archived: {error}", ReasonCode.STORE) from error
             failpoint("archive.verified")
-            kept = await job.thread(kept_changes.keep, job) if workspace.environment.ephemeral else {}
+            kept = await job.thread(kept_changes.keep_changes, job) if workspace.environment.ephemeral else {}
             failpoint("archive.changes_kept")
             await job.thread(_mark_archived, job, kept)
         failpoint("archive.marked")

@@ -49,7 +49,7 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
     _check_isolation(job)
     if changed := await rootfs.ensure(job, run_set_up):
         await job.record("workspace.root_changed", {"words": changed})
-    await put.put(job)
+    await put.restore_layer(job)
     run = await job.thread(_open_run, job.workspace, job.operation, run_id)
     failpoint("up.row")
     spec = await job.thread(agents_spec, job.workspace, run.pk)
@@ -158,7 +158,7 @@ class Create(Kind):
             await job.thread(_make_tree, workspace, job.watch(step="files"))
             failpoint("create.tree")
             await rootfs.choose(job)
-            await from_checkpoint.put_for_fork(job)
+            await from_checkpoint.restore_files_for_fork(job)
             if await job.thread(_is_cancelled, job.operation):  # building the image may have taken long as well
                 raise Cancelled("cancelled before it was set up")
             if workspace.environment.setup and _runs_set_up(workspace):
@@ -275,10 +275,10 @@ async def _give_files_to_set_up(job):
 async def _first_snapshot(job):
     workspace = job.workspace
     is_set_up = bool(workspace.environment.setup) and _runs_set_up(workspace)
-    if "fork" in workspace.source and not is_set_up and not from_checkpoint.of(workspace):
+    if "fork" in workspace.source and not is_set_up and not from_checkpoint.checkpoint_id_of(workspace):
         await _restore_origin(job)
     async with job.open_tree() as tree:
-        await job.thread(repository_files.note, workspace, tree)
+        await job.thread(repository_files.save_suggestions, workspace, tree)
         await job.thread(notes.give_lessons, workspace, tree)
     await job.progress(step="snapshot")
     await job.snapshot("fork" if "fork" in workspace.source and not is_set_up else "setup")
@@ -331,7 +331,7 @@ def _make_tree(workspace, watch: dict):
         return
     tree = paths.make_folders(workspace) / "tree"
     _empty_folder(tree)
-    told = source_files.put(workspace, tree, watch)
+    told = source_files.fill(workspace, tree, watch)
     if told:
         kept = {name: value for name, value in workspace.source.items() if name not in addresses.TOLD}
         workspace.source = kept | told

@@ -11,7 +11,7 @@ from workspaces.host import paths
 from workspaces.models import Environment, HomeLayer, State
 from workspaces.provisioning.install_places import paths_of
 from workspaces.runner import secret_scan, snapshots
-from workspaces.runner.installed.look import look
+from workspaces.runner.installed.look import scan_home
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.refusals import Refused
 from workspaces.runner.snapshot_tree import KeptFiles
@@ -67,7 +67,7 @@ def _store(job: Job) -> str:
 
 def _look(job: Job, tree_id: str) -> list[dict]:
     """Return what the stored folders have. Raise Refused for nothing, or too much."""
-    found = look(KeptFiles(snapshots.store_of(job.workspace), tree_id), job.args["folders"])
+    found = scan_home(KeptFiles(snapshots.store_of(job.workspace), tree_id), job.args["folders"])
     if not found["complete"]:
         raise Refused("Nothing was kept: there are too many files. Choose fewer folders.")
     if not found["folders"]:

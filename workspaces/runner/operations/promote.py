@@ -23,7 +23,7 @@ class Promote(Kind):
         return {"ok": True} | await job.thread(put_together, job.workspace, job.args)
 
     def finish(self, job, outcome):
-        note(job.workspace, job.args, outcome, by=job.by)
+        save_outcome(job.workspace, job.args, outcome, by=job.by)
 
 
 def put_together(workspace, args: dict) -> dict:
@@ -33,7 +33,7 @@ def put_together(workspace, args: dict) -> dict:
     return snapshots.store_of(workspace).select(snapshot.tree_hex, paths)._asdict()
 
 
-def note(workspace, args: dict, outcome: dict, *, by: Actor):
+def save_outcome(workspace, args: dict, outcome: dict, *, by: Actor):
     """Write the outcome into the artifact's row, and its event; delete the row if the files could not be kept."""
     found = Artifact.objects.filter(pk=args["artifact"]).first()
     if found is None:  # deleted meanwhile

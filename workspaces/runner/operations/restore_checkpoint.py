@@ -30,7 +30,7 @@ class RestoreCheckpoint(Resume):
         workspace = await job.refresh()
         if workspace.state not in (State.READY, State.PAUSED, State.STOPPED):
             raise job.wrong_state()
-        checkpoint = await job.thread(from_checkpoint.kept, job.args["checkpoint"])
+        checkpoint = await job.thread(from_checkpoint.find_checkpoint, job.args["checkpoint"])
         await job.mark_started()
         if "saved" not in job.operation.progress:
             await _give_way(job)
@@ -39,7 +39,7 @@ class RestoreCheckpoint(Resume):
         failpoint("checkpoint_files.saved")
         await job.thread(_note_replaced, job, checkpoint)
         async with job.lock():
-            await from_checkpoint.put(job, checkpoint)
+            await from_checkpoint.restore_files(job, checkpoint)
         failpoint("checkpoint_files.placed")
         return await self._go_on(job, checkpoint)
 
@@ -50,7 +50,7 @@ class RestoreCheckpoint(Resume):
     async def _go_on(self, job: Job, checkpoint: Checkpoint) -> dict:
         found = {}
         run = await bring_up(job, first=partial(_compare, job, checkpoint, found))
-        found["notes"] = await notes.give(job)
+        found["notes"] = await notes.write_into_workspace(job)
         drift = await job.thread(drift_of, job.workspace)
         made = {"image": run.owner.get("image"), "memory": memory_message(job, run)}
         said = {"checkpoint": checkpoint.name, "safety_snapshot": job.operation.progress["saved"]}

@@ -5,7 +5,7 @@ from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
 from workspaces.manifests import body
 from workspaces.manifests.cause import cause_of
-from workspaces.manifests.keep import keep
+from workspaces.manifests.keep import sign_and_save
 from workspaces.models import EndCode, Run, State, Workspace
 from workspaces.runner import notes, shown_manifest, tree_access
 from workspaces.runner.job import Kind
@@ -51,7 +51,7 @@ class Resume(Kind):
             failpoint("resume.proved")
 
         run = await bring_up(job, first=compare)
-        found["notes"] = await notes.give(job)
+        found["notes"] = await notes.write_into_workspace(job)
         drift = await job.thread(drift_of, workspace)
         made = {"image": run.owner.get("image"), "memory": memory_message(job, run)}
         return {"ok": True, "run": str(run.pk), **found, **made, "drift": drift and drift.as_json()}
@@ -80,7 +80,9 @@ class Resume(Kind):
         save_proof(workspace, proof, outcome["alarm"])
         commands.maintain(workspace, before=job.operation)
         record = body.of_resume(workspace, outcome["run"], outcome, at=now, cause=cause_of(job.by, job.operation))
-        shown_manifest.show_after_commit(job.driver, outcome["run"], keep(record, run_id=outcome["run"]), workspace)
+        shown_manifest.show_after_commit(
+            job.driver, outcome["run"], sign_and_save(record, run_id=outcome["run"]), workspace
+        )
         verb = "workspace.resumed" if not proof["differ"] else "workspace.proof_failed"
         lifecycle.record(workspace, job.by, verb, proof | {"drift": outcome["drift"], "memory": outcome["memory"]})
 

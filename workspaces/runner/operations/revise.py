@@ -81,7 +81,7 @@ class Revise(Restore):
         if job.operation.progress.get("git"):
             return await revise_git.recover(job, self)
         if isinstance(job.fetched, dict):
-            return await revise_git.take(job, job.fetched, self)
+            return await revise_git.merge_fetched(job, job.fetched, self)
         source, tree_id = job.fetched
         if workspace.remote and not source.get("git"):
             source = source | {"remote": workspace.remote, "default_branch": workspace.default_branch}
@@ -133,7 +133,7 @@ class Revise(Restore):
         how = {"name": name, "by": job.by, "cancel": job.cancel}
         base = base if job.args.get("base_given") else None
         merge = await job.thread(revise_files.merged, job.workspace, store, base, safety.tree_hex, coming, **how)
-        conflicts = revise_files.named(merge.conflicts)
+        conflicts = revise_files.conflict_fields(merge.conflicts)
         if conflicts and not job.args.get("how"):
             raise _refused("here and in the revision", safety, conflicts, len(merge.conflicts))
         if await job.thread(revise_files.needs_a_person, store, safety.tree_hex, merge, by=job.by):
@@ -143,7 +143,7 @@ class Revise(Restore):
     async def _replaced(self, job, store, base, safety, coming: str) -> tuple[str, None, dict]:
         told = await job.thread(_compare, store, base.tree_hex, safety.tree_hex, coming)
         if told["conflicts"]:
-            named = [history.named("path", path) for path in told["conflicts"][: revise_git.CONFLICTS_NAMED]]
+            named = [history.path_fields("path", path) for path in told["conflicts"][: revise_git.CONFLICTS_NAMED]]
             raise _refused(f"here since snapshot {base.number}", safety, named, len(told["conflicts"]))
         if needs_approval.is_unapproved(job.by) and told["guarded"]:
             raise Refused(revise_git.PERSONS)

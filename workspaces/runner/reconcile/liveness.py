@@ -28,7 +28,7 @@ async def watch(daemon):
     runs = daemon.up.runs
     await daemon.network.prune({str(run.pk) for run in runs})
     for workspace, words in gone.items():
-        await daemon.thread(note, workspace, words, StateCode.HELD_UP if words else "")
+        await daemon.thread(set_reason, workspace, words, StateCode.HELD_UP if words else "")
         daemon.up.forget()
     await check_all(daemon)
     if any(run.workspace.environment.services for run in runs):
@@ -94,7 +94,7 @@ async def _check(daemon, driver, run, owner, lost: str, held_up: dict):
 
 
 async def _note(daemon, run, words: str, code: str = ""):
-    await daemon.thread(note, run.workspace, words, code)
+    await daemon.thread(set_reason, run.workspace, words, code)
     daemon.up.forget()
 
 
@@ -133,7 +133,7 @@ def request_close(workspace, what: str, why: tuple | None = None):
     operations.submit(kind, workspace=workspace, by=SYSTEM, args=args, exclusive=True, dedupe=dedupe)
 
 
-def note(workspace, words: str, code: str = ""):
+def set_reason(workspace, words: str, code: str = ""):
     """Set or, with "", clear the reason why a workspace cannot be reached. Record an event if the code changes."""
     rows = Workspace.objects.filter(pk=workspace.pk, state=State.READY)
     rows = rows.exclude(reason=words) if words else rows.filter(reason_code__in=StateCode.out_of_reach())

@@ -9,7 +9,7 @@ from workspaces.runner.run_spec import spec_of
 from workspaces.services import run_tokens
 
 
-def kept(pk: str) -> Checkpoint:
+def find_checkpoint(pk: str) -> Checkpoint:
     """Return the checkpoint; raise Refused if it is gone."""
     found = Checkpoint.objects.kept().select_related("snapshot", "workspace").filter(pk=pk).first()
     if found is None:
@@ -17,32 +17,34 @@ def kept(pk: str) -> Checkpoint:
     return found
 
 
-async def put(job: Job, checkpoint: Checkpoint) -> None:
+async def restore_files(job: Job, checkpoint: Checkpoint) -> None:
     """Replace disks and memory of the workspace, of which nothing runs."""
     place = paths.checkpoint_of(checkpoint.workspace_id, checkpoint.pk)
     await job.driver.put_checkpoint(spec_of(job.workspace, job.operation.pk), place)
 
 
-async def put_for_fork(job: Job) -> None:
+async def restore_files_for_fork(job: Job) -> None:
     """Put the checkpoint in place that a new workspace continues from, if it does."""
-    if pk := of(job.workspace):
-        checkpoint = await job.thread(kept, pk)
+    if pk := checkpoint_id_of(job.workspace):
+        checkpoint = await job.thread(find_checkpoint, pk)
         await job.thread(_search_for_values, job.workspace, checkpoint)
-        await put(job, checkpoint)
+        await restore_files(job, checkpoint)
 
 
-def of(workspace: Workspace) -> str:
+def checkpoint_id_of(workspace: Workspace) -> str:
     """Return the id of the checkpoint that a fork continues from, else ""."""
     return workspace.source.get("fork", {}).get("checkpoint", "")
 
 
 def why_booted(workspace: Workspace, run: Run) -> str:
     """Return why a fork of a checkpoint was booted, as a sentence; "" if its programs went on."""
-    return f"It was booted with the checkpoint's files: {run.why_cold}" if of(workspace) and run.cold else ""
+    return (
+        f"It was booted with the checkpoint's files: {run.why_cold}" if checkpoint_id_of(workspace) and run.cold else ""
+    )
 
 
 def _search_for_values(workspace: Workspace, checkpoint: Checkpoint):
     """Have the fork's files searched for the secrets that the programs in its memory were given before."""
     origin = checkpoint.workspace
-    secrets.hand_on(origin, workspace)
+    secrets.copy_to_fork(origin, workspace)
     run_tokens.search_for_former(workspace, origin.key, checkpoint.began)

@@ -19,7 +19,7 @@ PATCH = "changes.patch"
 FOLDER = "kept-changes"  # in the workspace's folder of this host, while the patch is written
 
 
-def keep(job) -> dict:
+def keep_changes(job) -> dict:
     """Keep the changes as an artifact, and record that; return {"changes": its name or "", "why": why there is none}.
 
     Doing it again after a crash keeps nothing twice.

@@ -60,9 +60,9 @@ def needs_a_person(store: Store, live: str, merge: Merged, *, by) -> bool:
     return any(history.guarded_of(reviewed(store.diff(live, merge.tree))))
 
 
-def named(conflicts: list[Conflict]) -> list[dict]:
+def conflict_fields(conflicts: list[Conflict]) -> list[dict]:
     """Return conflicts as the outcome of an operation names them, at most CONFLICTS_NAMED."""
     return [
-        history.named("path", found.path) | {"why": found.why, "lines": [list(part) for part in found.lines]}
+        history.path_fields("path", found.path) | {"why": found.why, "lines": [list(part) for part in found.lines]}
         for found in conflicts[:CONFLICTS_NAMED]
     ]

@@ -107,7 +107,7 @@ def _copy_of(workspace) -> Path:
     return workspace_paths.folder_of(workspace.pk) / "merging"
 
 
-async def take(job, fetched: dict, kind) -> dict:
+async def merge_fetched(job, fetched: dict, kind) -> dict:
     """Merge what was fetched; return the outcome. On any failure the files are as before."""
     revision = job.workspace.source.get("revision", 1) + 1
     safety = await job.snapshot("safety", f"before revision {revision}", **job.watch())
@@ -213,7 +213,7 @@ def _refused(reason: str, safety, conflicts: list[Conflict]) -> Refused:
 
 
 def named(conflicts: list[Conflict]) -> list[dict]:
-    return [history.named("path", found.path) | {"lines": found.lines} for found in conflicts[:CONFLICTS_NAMED]]
+    return [history.path_fields("path", found.path) | {"lines": found.lines} for found in conflicts[:CONFLICTS_NAMED]]
 
 
 @asynccontextmanager

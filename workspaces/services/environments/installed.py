@@ -47,7 +47,7 @@ def root_words(driver: str) -> str:
     return ""
 
 
-def found_in(workspace: Workspace) -> dict:
+def compare_with_layer(workspace: Workspace) -> dict:
     """Return what the home has and how that differs from the layer that it began with.
 
     {why_not, root, layer, newest_layer, complete, hidden, folders, gone}; a folder's `state` is new, changed or same.
@@ -102,7 +102,7 @@ def as_json(layer: HomeLayer | None) -> dict | None:
     }
 
 
-def keep(workspace: Workspace, folders: list[str], *, replace: bool = False, by: Actor) -> Operation:
+def keep_in_environment(workspace: Workspace, folders: list[str], *, replace: bool = False, by: Actor) -> Operation:
     """Keep folders of its home in the next version of its environment. Problem 409 or 422.
 
     `replace`: also if the environment has got files since this home began, which the new version will not have.

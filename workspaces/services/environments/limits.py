@@ -70,7 +70,7 @@ def amount(name: str, value: float) -> str:
 
 def defaults_in_words(name: str) -> str:
     """Return what a workspace gets whose environment does not name this limit."""
-    guests = capabilities.named(own_kernel=True)
+    guests = capabilities.drivers_with(own_kernel=True)
     usual, guest = (limits.defaults(driver)[name] for driver in (capabilities.DEFAULT, guests[0]))
     values = {"usual": amount(name, usual) if usual else gettext("no limit"), "guest": amount(name, guest)}
     if usual == guest:

@@ -54,7 +54,7 @@ def _write(workspace, wanted, *, by, seen, days) -> NoteVersion:
     if found.is_cut:
         raise conflict(f"The file has more than {texts.MAX_BYTES:,} bytes. Shorten it in the workspace first.")
     with Team.objects.turn(workspace.team_id):
-        versions.keep(Workspace.objects.locked().get(pk=workspace.pk), found, by=by)
+        versions.save_if_changed(Workspace.objects.locked().get(pk=workspace.pk), found, by=by)
     history.write_file(workspace, versions.PATH, wanted.text.encode(), by=by)
     with Team.objects.turn(workspace.team_id):
         row = Workspace.objects.locked().get(pk=workspace.pk)

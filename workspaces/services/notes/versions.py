@@ -63,7 +63,7 @@ def is_known(workspace, found: NoteText) -> bool:
     return known is None or not known.sha256 or known.is_expired(clock.now())
 
 
-def keep(workspace, found: NoteText, *, by: Actor) -> NoteVersion | None:
+def save_if_changed(workspace, found: NoteText, *, by: Actor) -> NoteVersion | None:
     """Keep the file as the next version if it changed; return the version that it is, None if there is no file.
 
     Call it in a transaction that has locked the workspace's row. `by` is who asked for the snapshot.

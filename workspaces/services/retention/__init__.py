@@ -12,7 +12,7 @@ from workspaces.services.retention.rules import Rules, in_words
 from workspaces.services.retention.scope import Scope
 from workspaces.services.retention.snapshot_trash import trash_date
 from workspaces.services.retention.sweeping import Report, dry_run, sweep, sweep_hours, sweep_team
-from workspaces.services.retention.warnings import goes_at, keep, when_it_goes
+from workspaces.services.retention.warnings import goes_at, keep_unused, when_it_goes
 
 __all__ = [
     "COUNTS",
@@ -29,7 +29,7 @@ __all__ = [
     "goes_at",
     "going",
     "in_words",
-    "keep",
+    "keep_unused",
     "layer_named",
     "layers",
     "next_sweep",

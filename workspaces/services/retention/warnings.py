@@ -31,7 +31,7 @@ def when_it_goes(workspace: Workspace) -> datetime | None:
     return goes_at(workspace, Rules.of(workspace.team_id)) if workspace.warned_at else None
 
 
-def keep(workspace: Workspace, *, by: Actor):
+def keep_unused(workspace: Workspace, *, by: Actor):
     """Keep an unused workspace: it counts as used now."""
     with Team.objects.turn(workspace.team_id):
         Workspace.objects.filter(pk=workspace.pk).update(last_active_at=clock.now())

@@ -109,7 +109,7 @@ def _read_place(schedule: Schedule, wish: dict, caller: Caller):
     named = Workspace.objects.visible_to(caller).filter(team=schedule.team, key=key)
     schedule.workspace = named.kept().select_related("environment").first()
     if schedule.workspace is None:
-        problem = absent.why(named)
+        problem = absent.refusal_of_key(named)
         words = problem.detail if named.exists() else f"There is no workspace {key!r}."
         raise invalid(words, field="workspace", **problem.extra)
 

@@ -16,7 +16,7 @@ MAX_PAGE = 500  # characters of the address
 KINDS = ("image/png", "image/jpeg")
 
 
-def keep(snapshot: Snapshot, data: bytes, *, page: str = "", by: Actor) -> Screenshot:
+def save(snapshot: Snapshot, data: bytes, *, page: str = "", by: Actor) -> Screenshot:
     """Keep the picture in the place of the one that the snapshot has. Problem 409, 413 or 422.
 
     What kind of image it is, is read from its bytes, whatever its sender says.

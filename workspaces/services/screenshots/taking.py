@@ -51,7 +51,7 @@ def take(snapshot: Snapshot, port: int, *, caller: Caller, session_key: str = ""
         data = _picture(address)
     finally:
         _one_at_a_time.release()
-    return keeping.keep(snapshot, data, page=previews.address_of(snapshot.workspace, port), by=caller.actor)
+    return keeping.save(snapshot, data, page=previews.address_of(snapshot.workspace, port), by=caller.actor)
 
 
 def _picture(address: str) -> bytes:

@@ -19,7 +19,7 @@ from ..journal import RolledBack
 from ..plan import Plan
 from ..scan import Scan
 from ..staging import Tick
-from .files import RemoteFiles, held
+from .files import RemoteFiles, open_folder
 from .protocol import VERSION, Closed, Wire
 from .scan import RemoteScan
 from .sender import Sender
@@ -78,7 +78,7 @@ class RemoteTree:
     @contextmanager
     def files(self, folder: str = "tree") -> Iterator[RemoteFiles]:
         """Give access to single entries of the tree, or of another `folder` that the server was started with."""
-        with self.opened() as live, held(live, folder, partial(self.files, folder)) as files:
+        with self.opened() as live, open_folder(live, folder, partial(self.files, folder)) as files:
             yield files
 
     def run_read_only(self, argv: list[str], seconds: float, take: Callable[[bytes], object]) -> dict:

@@ -15,7 +15,7 @@ Hold = Callable[[], AbstractContextManager["RemoteFiles"]]
 
 
 @contextmanager
-def held(live, folder: str, hold: Hold) -> Iterator["RemoteFiles"]:
+def open_folder(live, folder: str, hold: Hold) -> Iterator["RemoteFiles"]:
     """Yield access to the entries of a folder over the stream of `live`."""
     files = RemoteFiles(live, folder, hold)
     try:

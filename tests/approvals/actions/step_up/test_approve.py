@@ -37,7 +37,7 @@ def bobs(bob):
 
 
 def answer_to(action, passkey, by, *, how=None, **signing) -> dict:
-    made = challenges.begin(action, caller=caller_of(by), digest=action.digest, **(how or {}))
+    made = challenges.create(action, caller=caller_of(by), digest=action.digest, **(how or {}))
     return {"challenge": made["id"], "credential": passkey.use(made["options"], **signing)}
 
 
@@ -88,7 +88,7 @@ def test_a_team_can_require_it_of_everybody(ask, lena, team):
     action = ask(FORCE)
     assert refused(action, lena, None) == "passkey_required"
     with pytest.raises(Problem, match="You have none yet"):
-        challenges.begin(action, caller=caller_of(lena), digest=action.digest)
+        challenges.create(action, caller=caller_of(lena), digest=action.digest)
 
 
 def test_an_answer_is_used_once(ask, bob, bobs):
@@ -127,7 +127,7 @@ def test_an_answer_for_the_call_before_an_edit_is_refused(ask, bob, lena, bobs, 
     Decision.objects.all().delete()
     assert refused(action, bob, answer) == "passkey_refused"
     with pytest.raises(Problem) as stale:
-        challenges.begin(action, caller=caller_of(bob), digest="0" * 64)
+        challenges.create(action, caller=caller_of(bob), digest="0" * 64)
     assert stale.value.extra["code"] == "digest_mismatch"
 
 
@@ -186,7 +186,7 @@ def test_an_answer_that_is_none_is_refused(ask, bob, bobs, answer):
 @pytest.mark.parametrize("credential", [None, [], {}, "x", {"response": {}}, {"rawId": 1, "response": []}])
 def test_a_credential_that_is_none_is_refused(ask, bob, bobs, credential):
     action = ask(FORCE)
-    made = challenges.begin(action, caller=caller_of(bob), digest=action.digest)
+    made = challenges.create(action, caller=caller_of(bob), digest=action.digest)
     assert refused(action, bob, {"challenge": made["id"], "credential": credential}) == "passkey_refused"
 
 
@@ -196,7 +196,7 @@ def test_a_passkey_of_another_address_does_not_count_and_still_asks_for_one(ask,
     action = ask(FORCE)
     assert refused(action, bob, None) == "passkey_required"
     with pytest.raises(Problem, match="Yours were made for old"):
-        challenges.begin(action, caller=caller_of(bob), digest=action.digest)
+        challenges.create(action, caller=caller_of(bob), digest=action.digest)
 
 
 def test_an_edit_of_a_critical_call_waits_for_an_approval_with_the_passkey(ask, bob, bobs, decide, monkeypatch):

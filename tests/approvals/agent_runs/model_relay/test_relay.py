@@ -22,7 +22,7 @@ from workspaces import secrets
 from workspaces.models import Runner, Workspace
 from workspaces.services import run_tokens
 place = Workspace.objects.get(key={key!r})
-secrets.put(place.team, "A_KEY", "models", {secret!r}, by=Actor.system("tests"), replace=True)
+secrets.save(place.team, "A_KEY", "models", {secret!r}, by=Actor.system("tests"), replace=True)
 environment = place.environment
 environment.model_access = {{"anthropic": {{"secret": "A_KEY", "models": ["claude-*"]}}}}
 environment.save()

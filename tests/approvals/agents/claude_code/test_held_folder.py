@@ -58,7 +58,7 @@ class HeldFolder:
             from workspaces.models import Workspace
             from workspaces.services import folders
             workspace = Workspace.objects.get(source__path={str(self.folder)!r}, trashed_at=None)
-            operation = folders.hold(workspace, {on}, by=Actor.system("test"))
+            operation = folders.box_calls(workspace, {on}, by=Actor.system("test"))
             print(operations.wait(operation, 60).outcome)
         """
         said = self.product.shell("\n".join(line.strip() for line in code.strip().splitlines()))

@@ -62,7 +62,7 @@ def person(dialect, tmp_path) -> Connected:
 
 def test_no_call_runs_unapproved_and_edit_and_reason_arrive(dialect, person):
     program, _ = versions.installed(dialect)
-    tried = trial.hold(dialect, program, person, (ALLOWED, EDITED, DENIED, OUT_OF_REACH), TIMEOUT)
+    tried = trial.run_rows(dialect, program, person, (ALLOWED, EDITED, DENIED, OUT_OF_REACH), TIMEOUT)
     rows = tried.rows
     assert {name: row.ran for name, row in rows.items()} == {
         ALLOWED: (ALLOWED,), EDITED: (CHANGED,), DENIED: (), OUT_OF_REACH: ()}, tried  # fmt: skip

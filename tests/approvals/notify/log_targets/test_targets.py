@@ -221,7 +221,7 @@ def test_admins_are_notified_and_nobody_else(team, alice, bob, lena):
 
 def test_an_alert_has_no_command_and_no_path(team):
     happen(team, "policy.saved", title="rm -rf /srv", path="/srv")
-    assert "srv" not in alerts.words(Event.objects.get(), team)
+    assert "srv" not in alerts.sentence(Event.objects.get(), team)
 
 
 # Adding --------------------------------------------------------------------------------------------------------------
