@@ -12,7 +12,6 @@ is copied. Workspace files are copied as they are at that time, whether or not p
 
 import json
 import os
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -20,6 +19,7 @@ import tempfile
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 import zstandard
@@ -177,8 +177,11 @@ def _applied_in(source: Path) -> set[tuple[str, str]]:
         with closing(sqlite3.connect(f"{(source / SQLITE).as_uri()}?mode=ro", uri=True)) as opened:
             return set(opened.execute("SELECT app, name FROM django_migrations"))
     dumped = _postgres("pg_restore", "--data-only", "--table=django_migrations", "--file=-", source / POSTGRES)
-    rows = re.search(r"^COPY \S+ \(id, app, name, applied\) FROM stdin;\n(.*?)^\\\.$", dumped, re.MULTILINE | re.DOTALL)
-    return {tuple(row.split("\t")[1:3]) for row in rows[1].splitlines()} if rows else set()
+    lines = iter(dumped.splitlines())
+    for line in lines:
+        if line.startswith("COPY ") and line.endswith(" (id, app, name, applied) FROM stdin;"):
+            return {tuple(row.split("\t")[1:3]) for row in takewhile(lambda row: row != "\\.", lines)}
+    return set()
 
 
 def _refuse_unless_empty(home: Path):
