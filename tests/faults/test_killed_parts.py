@@ -91,8 +91,10 @@ def test_a_killed_sandbox_ends_its_programs_and_the_workspace_comes_back(desk):
     action = desk.ask(tag, seconds=30)
     desk.decide(action, "approve")
     desk.tells(lambda: desk.runs_of(tag) == 1, within=30)
-    [record] = desk.product.home.glob("runs/*/record.json")
-    os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
+    [operations] = desk.product.home.glob("workspaces/*/tree/operations")  # the file that its commands write
+    records = [json.loads(path.read_text()) for path in desk.product.home.glob("runs/*/record.json")]
+    [record] = [record for record in records if record["tree"] == str(operations.parent)]
+    os.kill(record["pid"], signal.SIGKILL)
     assert desk.over(action["id"])["status"] in ("failed", "uncertain")
     assert desk.runs_of(tag) == 1
     desk.tells(lambda: desk.insist("GET", "/workspaces/bench", desk.agent).json["state"] != "ready", within=30)
