@@ -8,7 +8,7 @@ STEPS = ("down.stopped", "checkpoint_files.saved", "checkpoint_files.placed", "u
 BOOT = "/proc/sys/kernel/random/boot_id"
 
 
-@pytest.mark.timeout(900)  # an emulated guest boots once, slowly on a busy machine
+@pytest.mark.timeout(600)  # an emulated guest boots once, slowly on a busy machine
 def test_the_runner_killed_while_it_restores_a_checkpoint(desk, chance, seed, require):
     [found] = [d for d in desk.insist("GET", "/drivers", desk.agent).json["drivers"] if d["name"] == "microvm"]
     if not found["available"]:

@@ -9,7 +9,7 @@ ASLEEP = [("pause", "sleep.snapshot"), ("pause", "sleep.kept"), ("pause", "down.
 AWAKE = [("resume", "resume.proved"), ("resume", "up.started"), ("resume", "up.woken")]
 
 
-@pytest.mark.timeout(900)  # an emulated guest boots once, slowly on a busy machine
+@pytest.mark.timeout(600)  # an emulated guest boots once, slowly on a busy machine
 def test_a_command_goes_on_whenever_the_runner_is_killed(desk, chance, seed, require):
     [found] = [d for d in desk.insist("GET", "/drivers", desk.agent).json["drivers"] if d["name"] == "microvm"]
     if not found["available"]:

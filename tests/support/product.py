@@ -160,7 +160,7 @@ class Product:
         if self.prepared and not self.fresh and not self._has_a_database:
             self.prepared.into(self.home, self.environment, self.user)
 
-    def start(self, *, until: str = "/readyz", within: float = 600):
+    def start(self, *, until: str = "/readyz", within: float = 120):
         """Start `manage.py up` and wait until the address answers 200."""
         self.prepare()
         with self._log_file.open("ab") as log:
@@ -291,7 +291,7 @@ class Product:
     def post(self, path: str, token: str = "", body=None, **options) -> Answer:
         return self.call("POST", path, token, {} if body is None else body, **options)
 
-    def settled(self, path: str, token: str, *, within: float = 600) -> dict:
+    def settled(self, path: str, token: str, *, within: float = 240) -> dict:
         """A workspace once nothing moves it any more, or a command once it has ended."""
         deadline = time.monotonic() + within
         while True:

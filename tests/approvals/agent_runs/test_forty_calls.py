@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 from .conftest import VERSIONS, Desk
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(600)  # forty calls, each with a person
 SERVER = Path(__file__).with_name("shop_server.py")
 FETCH = "127.77.0.9"
 SET_UP = """

@@ -12,7 +12,6 @@ from tests.support.waiting import until
 
 PROGRAM = Path(__file__).with_name("claude_sdk_program.py")
 MODES = ["default", "acceptEdits", "bypassPermissions"]
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

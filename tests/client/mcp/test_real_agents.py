@@ -14,7 +14,6 @@ from tests.approvals.agent_runs.conftest import real_agents  # noqa: F401 (fixtu
 from tests.client.frameworks.conftest import frameworks  # noqa: F401 (fixture)
 
 SERVER = Path(__file__).with_name("sdk_server.py")
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

@@ -106,7 +106,6 @@ def server():
     made.close()
 
 
-@pytest.mark.timeout(900)
 def test_the_host_and_port_of_the_card_are_reached_once_and_by_nobody_else(desk, named, server):
     good, other, port = named("good"), named("other"), server.port
     action = desk.run(f"{fetch(good, port)}; {fetch(good, port)} | tail -1")
@@ -121,7 +120,6 @@ def test_the_host_and_port_of_the_card_are_reached_once_and_by_nobody_else(desk,
     assert f"connect {other}:{port}" in action["result"]["note"]
 
 
-@pytest.mark.timeout(900)
 def test_another_program_does_not_reach_it_meanwhile(desk, named, server):
     good, port = named("good"), server.port
     asked = desk.ask(
@@ -134,7 +132,6 @@ def test_another_program_does_not_reach_it_meanwhile(desk, named, server):
     assert desk.over(asked)["result"]["tail"] == "hellohello"
 
 
-@pytest.mark.timeout(900)
 def test_a_call_that_the_agent_runs_itself_reaches_the_hosts_of_its_card_until_it_has_ended(desk, named, server):
     good, other, port = named("good"), named("other"), server.port
     command = f"{fetch(good, port)}; cat /proc/self/environ > /dev/null"

@@ -32,7 +32,7 @@ def moved_away(path):
 
 
 @pytest.mark.usefixtures("guests_end")
-@pytest.mark.timeout(900)  # emulated guests on a crowded machine
+@pytest.mark.timeout(600)  # emulated guests on a crowded machine
 def test_a_guest_has_the_same_way_out_as_every_workspace(agent, reviewer, product, workspace, serve, name_for):
     server, canary = serve(), serve()
     port = server.port

@@ -14,7 +14,7 @@ from workspaces.store import LocalTree, Missing, Store, StoreError, recover
 
 MORE = int(os.environ.get("HANDRAIL_TEST_ROUNDS", "1"))
 ROUNDS = 24 * MORE
-pytestmark = pytest.mark.timeout(900 * MORE)
+pytestmark = pytest.mark.timeout(300 * MORE)
 
 
 def test_writers_readers_and_collections_get_along(tmp_path):

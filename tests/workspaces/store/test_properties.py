@@ -16,7 +16,7 @@ from workspaces.store import LocalTree, Store
 
 MORE = int(os.environ.get("HANDRAIL_TEST_ROUNDS", "1"))
 ROUNDS = 24 * MORE  # 42 make a thousand
-pytestmark = pytest.mark.timeout(900 * MORE)
+pytestmark = pytest.mark.timeout(300 * MORE)
 NAMES = [b"a", b"b", b"A", b"\xff", b"new\nline", b"n" * 255, b"d", b".git", b"x y"]
 CONTENTS = [b"", b"x", b"hello\n" * 50, bytes(20_000), b"same size 1", b"same size 2"]
 EDITS = [

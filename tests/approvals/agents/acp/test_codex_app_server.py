@@ -13,7 +13,6 @@ from tests.approvals.agent_runs.conftest import real_agents  # noqa: F401 (fixtu
 from tests.client.mcp.conftest import Client
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
 SHIP = "echo one >> ran; git push origin main || true"
 
 

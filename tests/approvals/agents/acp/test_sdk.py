@@ -16,7 +16,6 @@ from tests.support.waiting import until
 
 PROGRAM = Path(__file__).with_name("sdk_program.py")
 DEPLOY = "echo {} >> ran; git push origin main || true"
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

@@ -197,7 +197,6 @@ APPROVED = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_what_a_person_approved_runs_as_its_card_showed_it(held, model, session):
     # Handrail's own home is another one here, so the calls name this one in full.
     calls = {command.replace("HOME", str(held.project.home)): after for command, after in APPROVED.items()}
