@@ -3,8 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Most tests wait for something, so more of them than there are processors.
 WORKERS ?= 3
-# Run one in this many of the tests that only `make test-all` has, chosen at random.
-SHARE ?= 1
+# Start none of the tests that only `make test-all` has after this time, in seconds since 1970.
+LONG_UNTIL ?=
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 10
 # A skip for want of one of these fails `make test-all`.
 HANDRAIL_TEST_REQUIRE ?= browser,bubblewrap,docker,postgres,user,microvm,gettext,frameworks,agents
@@ -35,7 +35,7 @@ test: setup-tests ## what a laptop can run, each behaviour at least once; narrow
 test-all: test-sqlite test-postgres ## every guest, kill and round, on both databases; what is missing fails, as in .ci/run
 
 test-sqlite: setup-tests
-	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all --share $(SHARE) $(ARGS)
+	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all $(LONG_UNTIL:%=--long-until %) $(ARGS)
 
 # The threads that the last event loop kept hold connections until the test process ends, and psycopg warns of each.
 test-postgres: setup-tests ## the tests that ask the database, on the server that HANDRAIL_TEST_POSTGRES_URL names

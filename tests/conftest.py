@@ -43,71 +43,8 @@ from tests.support import CHECKOUT, lock_order
 from tests.support.chromium import chromium  # noqa: F401 - a fixture
 from tests.support.product import PreparedHome, Product
 
-pytest_plugins = ["tests.support.rings"]
+pytest_plugins = ["tests.support.rings", "tests.support.order", "tests.support.run_log"]
 
-# Files that take long, the longest first; before them the one that mostly waits, while others compute beside it. Left
-# to the alphabet, or to the order of pytest-xdist (most tests first), one is begun last, and the others wait for it.
-# Emulated guests and browsers take turns: three guests at once would leave two processors to nobody else.
-LONGEST = [
-    "dashboard/test_through_nginx.py",
-    "contract/test_schema.py",
-    "workspaces/drivers/test_contract.py",
-    "browser/test_every_page.py",
-    "workspaces/envelope/test_hostile.py",
-    "approvals/actions/test_rehearsal_crashes.py",
-    "workspaces/test_microvm.py",
-    "approvals/actions/test_rehearsal_at_size.py",
-    "dashboard/test_two_at_once.py",
-    "approvals/agents/claude_code/test_hostile_calls.py",
-    "approvals/actions/test_rehearsals_in_folders.py",
-    "workspaces/terminals/test_in_a_browser.py",
-    "workspaces/egress/test_guest.py",
-    "browser/test_the_loop.py",
-    "approvals/agents/test_contract.py",
-    "approvals/actions/test_rehearsal_crashes_in_folders.py",
-    "workspaces/microvm/test_killed.py",
-    "browser/test_a_leads_day.py",
-    "browser/test_three_taps.py",
-    "workspaces/microvm/test_guest.py",
-    "faults/test_kill_points.py",
-    "workspaces/microvm/test_memory.py",
-    "contract/test_roles.py",
-    "workspaces/test_down.py",
-    "dashboard/test_backup.py",
-    "workspaces/microvm/test_sleep.py",
-    "approvals/door/test_every_verb.py",
-    "approvals/test_nul.py",
-    "pages/test_every_url.py",
-    "pages/test_every_changelist.py",
-    "pages/test_alike.py",
-    "pages/test_form_fields.py",
-    "dashboard/test_up.py",
-    "faults/test_a_life_killed.py",
-    "workspaces/test_life.py",
-    "pages/display/test_display_payloads.py",
-    "approvals/test_races.py",
-    "dashboard/test_servers.py",
-    "approvals/agents/claude_code/test_outages.py",
-    "approvals/race/test_crowd.py",
-    "faults/test_killed_parts.py",
-    "approvals/policy/test_corpus.py",
-    "approvals/agents/claude_code/test_gate.py",
-    "workspaces/test_idle.py",
-    "dashboard/frontend/test_build.py",
-    "faults/test_two_hosts.py",
-    "approvals/test_crashes.py",
-    "dashboard/test_demo.py",
-    "dashboard/test_fortnight.py",
-    "workspaces/terminals/test_flood.py",
-    "faults/test_full_disk.py",
-    "pages/test_invitations.py",
-    "workspaces/test_docker.py",
-    "approvals/agents/claude_code/test_connected_folder.py",
-    "dashboard/test_supervisor.py",
-    "workspaces/secrets/test_canaries.py",
-    "contract/test_bad_input.py",
-    "approvals/connect/test_connect_folder.py",
-]
 REQUIRED = {name for name in os.environ.get("HANDRAIL_TEST_REQUIRE", "").split(",") if name}
 
 
@@ -143,11 +80,6 @@ def _tables() -> list[str]:
 
 
 TransactionTestCase._fixture_teardown = _empty_tables
-
-
-def pytest_collection_modifyitems(items):
-    turn = {CHECKOUT / "tests" / name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: turn.get(item.path, len(turn)))
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests import conftest
-from tests.support import rings
+from tests.support import order, rings
 
 
 @pytest.mark.parametrize(
@@ -15,7 +14,7 @@ from tests.support import rings
         *rings.LONG,
         *rings.FIRST_CASE,
         *rings.SLOW,
-        *conftest.LONGEST,
+        *order.LONGEST,
     ],
 )
 def test_each_name_is_that_of_a_file_and_of_a_test_in_it(name):

@@ -6,8 +6,6 @@ Most of it follows from what a test uses; lists below name what only a clock tel
 import functools
 import gc
 import inspect
-import os
-import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -111,6 +109,7 @@ SLOW = (
     "dashboard/test_json_readers.py",
     "dashboard/test_outage.py",
     "dashboard/test_patterns.py",
+    "dashboard/test_run_log.py",
     "pages/display/test_every_step.py",
     "pages/languages/",
     "pages/test_absent_keys.py",
@@ -152,28 +151,17 @@ NOT_IN = {
     "test": {"long"},
     "all": set(),
 }
-SEED = "HANDRAIL_TEST_SEED"
 TESTS = Path(__file__).resolve().parents[1]
 
 
 def pytest_addoption(parser):
     parser.addoption("--ring", choices=sorted(NOT_IN), default="all", help="check, test or all (the default)")
-    parser.addoption(
-        "--share", type=int, default=1, metavar="N", help="run one in N of the long tests, chosen at random"
-    )
     parser.addoption("--cases", type=int, metavar="N", help="at most N cases of each parametrized test")
 
 
 def pytest_configure(config):
-    os.environ.setdefault(SEED, str(random.randrange(1 << 32)))  # the processes of pytest-xdist inherit it
     for mark, meaning in MARKS.items():
         config.addinivalue_line("markers", f"{mark}: {meaning} (set by tests/support/rings.py)")
-
-
-def pytest_report_header(config):
-    if (share := config.getoption("--share")) > 1:
-        return f"one in {share} of the long tests, chosen at random: {SEED}={os.environ[SEED]}"
-    return None
 
 
 def pytest_sessionfinish(session, exitstatus):
@@ -190,8 +178,6 @@ def pytest_collection_modifyitems(config, items):
     outside = NOT_IN[config.getoption("--ring")]
     left_out = [item for item in items if outside & {mark.name for mark in item.iter_markers()}]
     left_out += _further_cases(items, config.getoption("--cases"))
-    if not config.getoption("lf", False):
-        left_out += _not_chosen(items, config.getoption("--share"))
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
@@ -212,12 +198,6 @@ def _further_cases(items, most: int | None) -> list:
         if most is not None and met[test] > most:
             further.append(item)
     return further
-
-
-def _not_chosen(items, share: int) -> list:
-    """Return the long tests but one in `share`, the same ones for the same seed."""
-    long = [item for item in items if item.get_closest_marker("long")]
-    return [item for item in long if random.Random(f"{os.environ[SEED]} {item.nodeid}").randrange(share)]
 
 
 def _fixtures(item):
