@@ -115,7 +115,9 @@ def test_the_commits_of_an_agent_verify_and_the_key_is_nowhere_inside(desk, sign
     assert [line.partition(" for ")[0] for line in said[:2]] == ['Good "git" signature'] * 2
     assert (said[2], said[3]) == (public, "0")
     first, second, tag = said[4:]
-    events = [row for row in lead.get("/events?limit=50").json["events"] if row["verb"] == "workspace.commit_signed"]
+    events = [
+        row for row in lead.get(f"/events?workspace={key}").json["events"] if row["verb"] == "workspace.commit_signed"
+    ]
     mine = {(row["data"]["kind"], row["data"]["sha"], row["data"]["subject"]) for row in events}
     assert {("commit", first, "Say hello"), ("commit", second, "second"), ("tag", tag, "a version")} <= mine
     bundle = lead.get(f"/workspaces/{key}/bundle").body
