@@ -57,17 +57,19 @@ FILES = {
 }
 # Guests are long, but for these: made and forked, paused with its memory, its one way out, what an approval opens.
 GUESTS_IN_TEST = (
-    "workspaces/envelope/test_names.py::test_each_verb_is_possible_at_each_place_and_changes_nothing_beside_it",
+    "workspaces/envelope/test_names.py::test_each_verb_is_possible_at_each_place_and_changes_nothing_beside_it[microvm-/home/agent]",
     "workspaces/microvm/test_memory.py::test_what_runs_goes_on_and_no_file_differs",
     "workspaces/microvm/test_network.py::test_a_listed_host_is_reached_and_nothing_else",
     "workspaces/test_microvm.py::test_a_guest_from_its_making_to_its_fork",
 )
-# Many processes or many rounds of what a shorter test beside them does once.
+# Many processes, rounds or files of what a shorter test beside them does once.
 LONG = (
     "approvals/agents/claude_code/test_hostile_calls.py",
     "dashboard/test_demo.py::test_a_person_may_take_long_and_can_stop_it",
     "dashboard/test_through_nginx.py",
     "workspaces/drivers/test_contract.py::test_all_of_this_holds_for_an_ordinary_user",
+    "approvals/actions/test_rehearsal_at_size.py",
+    "approvals/actions/test_rehearsals_in_folders.py::test_ten_thousand_rebuilt_files_become_what_was_shown",
     "approvals/actions/test_rehearsals.py::test_folders_that_are_closed_or_very_deep_are_removed",
     "approvals/test_races.py::test_sixteen_processes_never_see_a_locked_database",
     "approvals/policy/test_corpus.py::test_mutations_change_nothing",
@@ -235,7 +237,7 @@ def _marks(item, met: Counter) -> set[str]:
     marks |= {DRIVERS[value] for value in params or () if isinstance(value, str) and value in DRIVERS}
     marks |= {mark for folder, mark in FOLDERS.items() if name.startswith(f"{folder}/")}
     marks |= {mark for file, mark in FILES.items() if name.startswith(f"{file}::")}
-    if ("guest" in marks and test not in GUESTS_IN_TEST) or name.startswith(LONG):
+    if ("guest" in marks and not name.startswith(GUESTS_IN_TEST)) or name.startswith(LONG):
         marks.add("long")
     if name.startswith(FIRST_CASE) and met[test]:
         marks.add("long")
