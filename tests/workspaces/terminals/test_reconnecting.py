@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 from tests.support.chromium import fetch
 from tests.workspaces.terminals.screens import PHONE, Cable, ready, serious, shows
 
-LAST = 1200
+LAST = 700
 
 
 @pytest.fixture
