@@ -6,7 +6,9 @@ A folder has `dialect.py`, and of these the parts that its agent has. Each names
 | --- | --- |
 | `dialect` | DIALECT: how its hook is read and answered (`dialect.py`) |
 | `program` | SCRIPTED: how its program is started on a model on loopback; LAUNCHER: in workspaces (`program.py`) |
-| `settings` | `system_files(workspace)`: the files below /etc that gate it there |
+| `settings` | `system_files(workspace)`: the files below /etc that gate it there; `settings_to_copy()`, for *Connect* |
+| `folder_hook` | HOOK: how its hook is put into a connected folder, if not into its user's home (`folder_hook.py`) |
+| `machine_hook` | HOOK: how `connect --system` gates it for all users of a machine (`folder_hook.py`) |
 | `transcript` | the reader of the sessions that it keeps (`transcripts.py`); it needs no Django |
 | `trust` | `make_true`, `forget` and `copy`: how it is made to trust a hook that it would not run otherwise |
 """

@@ -56,7 +56,6 @@ class Dialect(ABC):
     has_call_id: bool
     asks_here: bool = False  # its questions and plans can be answered here
     comes_after_hook: bool = False  # its requests may be about calls that the agent's own hook has allowed
-    gates_machine: bool = False  # `connect --system` can gate it for all users of a machine
     runs_in_box: bool = False  # a shell call can be answered with one that runs in a connected folder's box
     reports_what_ran: bool = False  # the event after a call holds the arguments that ran, also after an edit
     faults: dict[str, str]  # {one of FAULTS: RUNS or BLOCKED} as its hook is installed

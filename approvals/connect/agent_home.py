@@ -10,10 +10,10 @@ from pathlib import Path
 
 from django.conf import settings
 
-from approvals.agents import part
+from approvals.agents import home_settings, part
 from approvals.agents.dialect import Dialect
 from approvals.agents.hook_programs import hook_command
-from approvals.connect import connections, first_call, git_exclude, home_settings, versions
+from approvals.connect import connections, first_call, git_exclude, versions
 from approvals.connect.connections import OPERATOR, Connected
 from approvals.evaluation import policies
 from dashboard.models import Agent, Token

@@ -8,16 +8,9 @@ from pathlib import Path
 from django.conf import settings
 
 from approvals.agents import dialects
-from approvals.agents.claude_code import settings as claude_settings
 from approvals.agents.dialect import Dialect
-from approvals.connect import (
-    agent_home,
-    claude_folder,
-    claude_home,
-    claude_rules,
-    connections,
-    ungated_sessions,
-)
+from approvals.agents.hooks import FOLDER_HOOKS, is_machine_gated
+from approvals.connect import agent_folder, agent_home, connections, imported_rules, ungated_sessions
 from approvals.connect.connections import Connected
 from dashboard.problems import conflict, invalid
 from workspaces.models import Workspace
@@ -26,12 +19,12 @@ from workspaces.services import folders
 GONE = "The connection file is missing. Run `disconnect`, then `connect` again."
 
 
-def connect(dialect: Dialect, path: str, *, team, key: str = "", choose=claude_rules.none_of) -> Connected:
+def connect(dialect: Dialect, path: str, *, team, key: str = "", choose=imported_rules.none_of) -> Connected:
     """Gate the agent in this folder. On any error undo it all. Problem 409, 422, 503."""
     if dialect.settings_file:
         done = agent_home.connect(dialect, path, team=team, key=key)
     else:
-        done = claude_folder.connect(path, team=team, key=key, choose=choose)
+        done = agent_folder.connect(dialect, path, team=team, key=key, choose=choose)
     done.notes += filter(None, [_of_another_user(dialect, Path(done.workspace.own_folder))])
     return done
 
@@ -63,7 +56,7 @@ def disconnect(path: str):
     if dialect.settings_file:
         agent_home.disconnect(dialect, workspace)
     else:
-        claude_folder.disconnect(workspace, real)
+        agent_folder.disconnect(dialect, workspace, real)
     return workspace
 
 
@@ -76,12 +69,7 @@ def put_in(workspace):
     if dialect.settings_file:
         agent_home.put_hook_in(dialect, agent_home.connection_of(dialect))
     else:
-        folder, connection = Path(workspace.own_folder), connections.connection_of(workspace)
-        claude_folder.put_hook_in(folder, connection)
-        if claude_settings.is_system_gated():
-            claude_home.take_out(connection)
-        else:
-            claude_home.put_in(connection, folder)
+        FOLDER_HOOKS[dialect.name].put_in(Path(workspace.own_folder), connections.connection_of(workspace))
 
 
 def problem(workspace) -> str | None:
@@ -96,11 +84,11 @@ def problem(workspace) -> str | None:
         return f"The folder {folder} does not exist."
     if dialect.settings_file:
         return agent_home.problem(dialect, agent_home.connection_of(dialect))
-    if claude_settings.is_system_gated():
+    if is_machine_gated(dialect.name):
         return ""
     connection = connections.connection_of(workspace)
-    in_folder = claude_settings.problem(folder, claude_settings.entries(connection, folder))
-    return in_folder or claude_home.problem(connection, folder) or ungated_sessions.words_on(workspace, dialect)
+    in_settings = FOLDER_HOOKS[dialect.name].problem(folder, connection)
+    return in_settings or ungated_sessions.words_on(workspace, dialect)
 
 
 def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from approvals.connect.folder_git import git
+from approvals.agents.folder_git import git
 
 MANIFEST = ".handrail/manifest.json"  # written by workspaces.manifests.folder_manifest
 GLOB = "*?[\\\n"  # what would not mean itself in a file of patterns

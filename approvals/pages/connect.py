@@ -12,8 +12,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals.actions import gate
-from approvals.agents import dialects
-from approvals.agents.claude_code.settings import http_settings, status_message
+from approvals.agents import dialects, part
 from approvals.agents.dialect import ALL_DAY, MERGED, NONE, WHOLE, Dialect
 from approvals.agents.faults import RUNS, WORDS
 from approvals.evaluation.calls import Call
@@ -38,7 +37,7 @@ EDITS = {
     NONE: gettext_lazy("It is told which call to make instead, which then runs without another question"),
 }
 NAMES = {
-    "claude-code": "Claude Code",
+    **{dialect.name: dialect.title for dialect in dialects.ALL},
     "mcp": "MCP",
     "acp": "ACP",
     "python": "Python",
@@ -85,7 +84,7 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
                 (reverse("connect-phone"), gettext("My phone"), False),
             ],
             "address": settings.HANDRAIL_PUBLIC_URL,
-            "settings_json": json.dumps(claude_code_settings(), indent=2),
+            "settings_json": _settings_to_copy(tab),
             "teams": (managed := _managed_teams(caller)),
             "form": form or _form(managed, initial={"name": NAMES.get(tab, "")}),
             "agents": connected,
@@ -94,7 +93,7 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
             "connect_line": f"python manage.py connect {tab} /path/to/your/folder",
             "prove_line": f"python manage.py prove {tab} /path/to/your/folder",
             **_agent_facts(dialects.DIALECTS.get(tab)),
-            "system_line": "python manage.py connect claude-code --system",
+            "system_line": f"python manage.py connect {tab} --system",
             "mcp_gate": json.dumps(MCP_GATE, indent=2),
             "mcp_server": MCP_SERVER,
             "acp_fetch": f"curl -fsSo {ACP_PROGRAM} {settings.HANDRAIL_PUBLIC_URL}{reverse('acp-program')}",
@@ -186,9 +185,10 @@ def _token_or_gap(new_token: dict | None) -> str:
     return new_token["plain"] if new_token else "hr_…"
 
 
-def claude_code_settings() -> dict:
-    """Return the settings to copy into .claude/settings.json."""
-    return http_settings(settings.HANDRAIL_PUBLIC_URL, status_message())
+def _settings_to_copy(agent: str) -> str:
+    """Return the settings that a person can copy into a file of the agent, "" if there are none."""
+    offered = getattr(part(agent, "settings"), "settings_to_copy", None)
+    return json.dumps(offered(), indent=2) if offered else ""
 
 
 @signed_in

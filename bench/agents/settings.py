@@ -3,13 +3,12 @@
 import json
 from pathlib import Path
 
-from approvals.agents import part
+from approvals.agents import home_settings, part
 from approvals.agents.claude_code import settings as claude_settings
 from approvals.agents.claude_code.settings import LOCAL
 from approvals.agents.dialect import Dialect
 from approvals.agents.hook_programs import hook_command
 from approvals.agents.programs import SCRIPTED
-from approvals.connect import home_settings
 
 
 def settle(

@@ -111,7 +111,7 @@ def test_no_module_writes_such_a_line_by_itself():
 
 # Programs that are named without a path, and the environment whose PATH finds them.
 BY_NAME = {
-    "approvals/connect/folder_git.py": lambda: settings.HANDRAIL_CODE_HOST_PATH,
+    "approvals/agents/folder_git.py": lambda: settings.HANDRAIL_CODE_HOST_PATH,
     "approvals/agents/codex/trust.py": None,  # the person's Codex, as their shell finds it
     "workspaces/drivers/microvm/disks.py": None,  # mke2fs, by the runner's own PATH
     "workspaces/provisioning/agent_programs.py": None,  # npm, by the runner's own PATH

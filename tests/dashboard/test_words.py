@@ -6,7 +6,7 @@ import shlex
 
 from django.core.management import get_commands, load_command_class
 
-from approvals.pages.connect import claude_code_settings
+from approvals.agents.claude_code.settings import settings_to_copy
 from dashboard.ops import tasks
 from tests.support import CHECKOUT
 
@@ -37,7 +37,7 @@ def test_nothing_else_reads_a_variable_of_ours():
 def test_the_hook_of_the_agents_page_is_the_one_that_connect_gives_out():
     page = (CHECKOUT / "docs" / "agents.md").read_text()
     shown = json.loads(re.search(r"```json\n(.*?)```", page, flags=re.DOTALL).group(1))
-    assert shown["hooks"]["PreToolUse"] == claude_code_settings()["hooks"]["PreToolUse"]
+    assert shown["hooks"]["PreToolUse"] == settings_to_copy()["hooks"]["PreToolUse"]
 
 
 def anchor_of(heading: str) -> str:

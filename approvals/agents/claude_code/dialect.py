@@ -12,7 +12,7 @@ class ClaudeCode(ClaudeWords):
     oldest = (2, 1, 295)  # the first one with `onFailure`
     why_oldest = "it runs the tool when a hook is killed"
     edits = WHOLE
-    takes_context = has_call_id = asks_here = gates_machine = runs_in_box = True
+    takes_context = has_call_id = asks_here = runs_in_box = True
     reports_what_ran = names_are_ours = True
     faults = dict.fromkeys(("exit 1", "killed", "missing", "late", "ask"), BLOCKED) | {"empty": RUNS}
     limits = (

@@ -76,11 +76,12 @@ def entries_of(line: Callable[[str], str]) -> dict[str, dict]:
     return {event: ({"matcher": "*"} if event in named else {}) | {"hooks": [hooks[event]]} for event in EVENTS}
 
 
-def http_settings(address: str, status: str) -> dict:
-    """Return settings with HTTP hooks to `address`, authorized by $HANDRAIL_TOKEN; the gate blocks on failure."""
+def settings_to_copy() -> dict:
+    """Return settings with HTTP hooks, authorized by $HANDRAIL_TOKEN, to copy by hand; the gate blocks on failure."""
+    status = status_message()
     hook = {
         "type": "http",
-        "url": f"{address}/hooks/claude-code",
+        "url": f"{settings.HANDRAIL_PUBLIC_URL}/hooks/claude-code",
         "headers": {"Authorization": "Bearer $HANDRAIL_TOKEN"},
         "allowedEnvVars": ["HANDRAIL_TOKEN"],
         "timeout": HOOK_TIMEOUT,

@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from approvals.agents import part
 from approvals.agents.dialect import Dialect
+from approvals.agents.hooks import MACHINE_HOOKS, is_machine_gated
 from approvals.connect import folder_hooks, versions
 from approvals.connect.proof import trial
 from approvals.connect.proof.scratch import NESTED, Connected
@@ -44,11 +44,10 @@ def prove(dialect: Dialect, path: str = "") -> Proof:
     """Try the gate of the agent on this machine, in a scratch copy of its settings. Problem 422, 503."""
     program, version = versions.installed(dialect)
     workspace, connection = folder_hooks.connected(dialect, path)
-    settings = part(dialect.name, "settings")
-    if dialect.gates_machine and settings.is_system_gated():
+    if is_machine_gated(dialect.name):
         raise invalid(
-            f"{settings.MANAGED} gates every {dialect.title} on this machine, and no copy can stand in for it: "
-            "the calls of a proof would go to the desk itself."
+            f"{MACHINE_HOOKS[dialect.name].settings_file} gates every {dialect.title} on this machine, and no "
+            "copy can stand in for it: the calls of a proof would go to the desk itself."
         )
     home = json.loads(connection.read_text()).get("home") or Path.home()
     person = Connected(Path(home), Path(workspace.own_folder), connection)

@@ -6,7 +6,8 @@ import sys
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.agents import dialects
-from approvals.connect import claude_system, folder_hooks
+from approvals.agents.hooks import MACHINE_HOOKS
+from approvals.connect import folder_hooks, machine
 from approvals.management.commands import past
 from approvals.past.words import printable
 from dashboard.models import Team
@@ -20,9 +21,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser):
         parser.add_argument("agent", choices=sorted(dialects.DIALECTS))
         parser.add_argument("path", nargs="?", default="")
-        parser.add_argument(
-            "--system", action="store_true", help="gate every Claude Code on this machine, for all users; needs root"
-        )
+        titles = " or ".join(dialects.DIALECTS[name].title for name in MACHINE_HOOKS)
+        of_machine = f"gate every {titles} on this machine, for all users; needs root"
+        parser.add_argument("--system", action="store_true", help=of_machine)
         parser.add_argument("--team", default="main")
         parser.add_argument("--key", default="", help="the workspace's name; by default from the folder's")
         parser.add_argument(
@@ -37,9 +38,8 @@ class Command(BaseCommand):
     def handle(self, agent, path, system, team, key, accept_repository_rules, yes, **options):
         if not path and not system:
             raise CommandError("Name a folder, or --system for the whole machine.")
-        if system and not dialects.DIALECTS[agent].gates_machine:
-            able = ", ".join(dialect.name for dialect in dialects.ALL if dialect.gates_machine)
-            raise CommandError(f"--system is for {able}.")
+        if system and agent not in MACHINE_HOOKS:
+            raise CommandError(f"--system is for {', '.join(MACHINE_HOOKS)}.")
         row = Team.objects.filter(slug=team).first()
         if row is None:
             raise CommandError(f"There is no team {team!r}. `make up` makes the team main at its first start.")
@@ -48,18 +48,19 @@ class Command(BaseCommand):
                 raise CommandError("Nothing is connected.")
             self._connect_folder(dialects.find(agent), path, row, key, accept_repository_rules)
         if system:
-            self._connect_system(row)
+            self._connect_machine(dialects.find(agent), row)
 
-    def _connect_system(self, team):
+    def _connect_machine(self, dialect, team):
         try:
-            notes = claude_system.connect(team=team)
+            notes = machine.connect(dialect, team=team)
         except Problem as problem:
             raise CommandError(problem.detail) from None
         for note in notes:
             self.stdout.write(note)
         self.stdout.write(
-            f"{claude_system.MANAGED} gates every Claude Code on this machine, whatever its folder or user sets. "
-            "Without a running Handrail none of them runs a tool. Undo it with `disconnect --system`."
+            f"{MACHINE_HOOKS[dialect.name].settings_file} gates every {dialect.title} on this machine, whatever its "
+            "folder or user sets. Without a running Handrail none of them runs a tool. Undo it with "
+            "`disconnect --system`."
         )
 
     def _connect_folder(self, dialect, path, team, key, accept_repository_rules):

@@ -2,7 +2,7 @@
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.connect import claude_system, folder_hooks
+from approvals.connect import folder_hooks, machine
 from dashboard.problems import Problem
 
 
@@ -19,8 +19,8 @@ class Command(BaseCommand):
             raise CommandError("Name a folder, or --system.")
         try:
             if system:
-                claude_system.disconnect()
-                self.stdout.write(f"{claude_system.MANAGED} has no hook of Handrail any more; its token is revoked.")
+                for file in machine.disconnect():
+                    self.stdout.write(f"{file} has no hook of Handrail any more; its token is revoked.")
             if not path:
                 return
             workspace = folder_hooks.disconnect(path)

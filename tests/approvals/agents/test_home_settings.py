@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from approvals.agents import dialects
+from approvals.agents import dialects, home_settings
 from approvals.agents.hook_programs import hook_command
-from approvals.connect import home_settings
 from dashboard.problems import Problem
 
 HOME_AGENTS = [dialect for dialect in dialects.ALL if dialect.settings_file]

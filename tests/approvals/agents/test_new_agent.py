@@ -44,21 +44,13 @@ def test_each_agent_has_the_name_of_its_line():
 # Outside of the agents' folders -----------------------------------------------------------------------------------
 
 DATA = "it is data: paths, programs or words that stand for what they are"
-FOLDER_HOOK = "the hook that goes into a folder: no second agent has one yet"
 TOOLS = "tools and texts of an agent, which are read the same whoever sends them"
 # Where an agent is named in code. The list gets shorter: a new agent is named in no other place.
 NAMED_IN = {
     "approvals/agent_runs/definitions/agent_spec.py": DATA,
-    "approvals/connect/claude_folder.py": FOLDER_HOOK,
-    "approvals/connect/claude_home.py": FOLDER_HOOK,
-    "approvals/connect/claude_rules.py": FOLDER_HOOK,
-    "approvals/connect/claude_system.py": FOLDER_HOOK,
-    "approvals/connect/folder_hooks.py": FOLDER_HOOK,
     "approvals/hooks/acp_program/__main__.py": "it runs elsewhere, and its mode is named for the agent",
     "approvals/hooks/acp_program/codex_gate.py": "it runs elsewhere, and its mode is named for the agent",
     "approvals/hooks/command_hook.py": "it runs elsewhere: connections that were written before name no agent",
-    "approvals/management/commands/connect.py": FOLDER_HOOK,
-    "approvals/management/commands/disconnect.py": FOLDER_HOOK,
     "approvals/pages/connect.py": DATA,
     "approvals/past/attacks.py": DATA,
     "approvals/policy/programs/clients.py": DATA,

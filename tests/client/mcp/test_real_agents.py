@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from approvals.agents.claude_code.settings import settings_to_copy
 from approvals.connect.proof.model import DONE, Model, call
-from approvals.pages.connect import claude_code_settings
 from dashboard import settings
 from tests.approvals.agent_runs.conftest import real_agents  # noqa: F401 (fixture)
 from tests.client.frameworks.conftest import frameworks  # noqa: F401 (fixture)
@@ -58,7 +58,7 @@ def start(real_agents, server, environment, product, model, tmp_path):  # noqa: 
         model.scripts["[mcp]"] = [*([block] for block in blocks), DONE]
         home = tmp_path / "home"
         (home / ".claude").mkdir(parents=True)
-        connected = json.loads(json.dumps(claude_code_settings()).replace(settings.HANDRAIL_PUBLIC_URL, product.url))
+        connected = json.loads(json.dumps(settings_to_copy()).replace(settings.HANDRAIL_PUBLIC_URL, product.url))
         asks = {name: hooks for name, hooks in connected["hooks"].items() if name.startswith("Elicitation")}
         own = {"permissions": {"allow": ["mcp__sdk"]}, "hooks": asks}
         (home / ".claude/settings.json").write_text(json.dumps(own))

@@ -8,7 +8,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from approvals.pages.connect import claude_code_settings
+from approvals.agents.claude_code.settings import settings_to_copy
 from dashboard import settings
 
 NOBODY = 65534
@@ -29,7 +29,7 @@ class Project:
         (self.folder / "deploy.sh").write_text(DEPLOY)
         (self.folder / "deploy.sh").chmod(0o755)
         # Exactly what the Connect page gives to copy, for this test's address.
-        copied = json.dumps(claude_code_settings()).replace(settings.HANDRAIL_PUBLIC_URL, hooks_url)
+        copied = json.dumps(settings_to_copy()).replace(settings.HANDRAIL_PUBLIC_URL, hooks_url)
         self.hooks = self.folder / ".claude" / "settings.json"
         self.hooks.write_text(copied)
         # Claude Code itself allows everything: nothing but our hook stands between the model and the disk. (In the

@@ -3,7 +3,7 @@
 import json
 import re
 
-from approvals.pages.connect import claude_code_settings
+from approvals.agents.claude_code.settings import settings_to_copy
 from dashboard import settings
 from tests.approvals.agents.claude_code.model import DONE, call, say
 
@@ -91,7 +91,7 @@ def test_a_call_that_the_users_own_settings_ask_about_is_asked_here_once(project
 
 def test_two_hooks_of_one_call_have_one_card_and_one_answer(project, model, reviewer, session, product):
     """As in a folder that is connected and lies on a machine that is gated as a whole."""
-    second = json.dumps(claude_code_settings()).replace(settings.HANDRAIL_PUBLIC_URL, product.url)
+    second = json.dumps(settings_to_copy()).replace(settings.HANDRAIL_PUBLIC_URL, product.url)
     (project.home / ".claude" / "settings.json").write_text(second)
     two = [ONE, call("Bash", command="./deploy.sh two")]
     model.scripts["SHIP"] = [[two[0]], [two[1]], DONE]

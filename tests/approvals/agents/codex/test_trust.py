@@ -11,10 +11,9 @@ import tomllib
 
 import pytest
 
-from approvals.agents import dialects
+from approvals.agents import dialects, home_settings
 from approvals.agents.codex import trust as codex_trust
 from approvals.agents.hook_programs import hook_command
-from approvals.connect import home_settings
 from dashboard.problems import Problem
 
 PROGRAM = f"""#!{sys.executable}

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from approvals.agents import dialects
+from approvals.agents import dialects, home_settings
 from approvals.agents.claude_code import settings as claude_settings
 from approvals.agents.claude_code.settings import LOCAL
 from approvals.agents.codex import trust as codex_trust
 from approvals.agents.dialect import ALLOW, Reply
 from approvals.agents.heard import After
 from approvals.agents.hook_programs import hook_command
-from approvals.connect import home_settings, versions
+from approvals.connect import versions
 from approvals.connect.proof import trial
 from approvals.connect.proof.desk import Desk
 from approvals.connect.proof.model import DONE, Model, run

@@ -1,48 +1,21 @@
-"""Import Claude Code's allow rules at `connect`: all of the user's own, and the repository's if accepted."""
+"""Import an agent's own allow rules at `connect`: all of the user's own, and the repository's if accepted."""
 
 import json
 import tomllib
-from dataclasses import dataclass
-from pathlib import Path
 
-from approvals.agents.claude_code.own_settings import LOCAL, SHARED
-from approvals.connect.folder_git import is_own
+from approvals.agents.folder_hook import AllowRules
 from approvals.evaluation import policies
 from approvals.past.trust import table_text
 from approvals.policy import Policy
 from dashboard.models import Actor
 
 
-@dataclass(frozen=True)
-class Rules:
-    """`own` rules are from the user's settings, `committed` ones from files that the repository may have brought."""
-
-    own: list[str]
-    committed: list[str]
-
-
-def found_in(folder: Path) -> Rules:
-    """Return the allow rules that Claude Code reads for this folder. A file of unknown origin counts as committed."""
-    own = _allowed(Path.home() / ".claude/settings.json")
-    committed = _allowed(folder / SHARED)
-    local = _allowed(folder / LOCAL)
-    (own if local and is_own(folder, LOCAL) else committed).extend(local)
-    return Rules(list(dict.fromkeys(own)), [rule for rule in dict.fromkeys(committed) if rule not in own])
-
-
-def _allowed(file: Path) -> list[str]:
-    try:
-        rules = json.loads(file.read_text("utf-8"))["permissions"]["allow"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return []  # no such file, or no allow rules in it
-    return [rule for rule in rules if isinstance(rule, str)] if isinstance(rules, list) else []
-
-
 def none_of(rules: list[str]) -> list[str]:
+    """Choose no rule of the repository."""
     return []
 
 
-def take_over(workspace, rules: Rules, chosen: list[str], *, by: Actor) -> list[str]:
+def take_over(workspace, rules: AllowRules, chosen: list[str], *, by: Actor) -> list[str]:
     """Add the user's and the chosen rules to the folder's policy, except too broad ones; return operator notes."""
     mine = Policy.of_rules(dict.fromkeys([*rules.own, *chosen]))
     taken = [rule.text for rule in mine.rules["low"]]

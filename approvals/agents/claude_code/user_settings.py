@@ -13,8 +13,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from approvals.agents import home_settings
 from approvals.agents.claude_code import settings as claude_settings
-from approvals.connect import home_settings
 from dashboard.files.atomic_write import replace_file
 from dashboard.keys.key_files import make_private
 from dashboard.problems import Problem
