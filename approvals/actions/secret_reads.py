@@ -37,7 +37,7 @@ GO_ON = (
 
 def offers(action: Action) -> list[str]:
     """Return the secret files that a person can let the action's command read, as paths in the workspace."""
-    held = _held_call(action)
+    held = _masked_call(action)
     if held is None:
         return []
     path = f"/workspaces/{action.workspace_id}/redacted-files"
@@ -58,7 +58,7 @@ def allow_read(action: Action, *, caller, path: str) -> Grant:
         raise not_allowed("Only a reviewer, lead or admin can let a command read a secret file.")
     if path not in offers(action):
         raise invalid(NOT_OFFERED)
-    call = content(_held_call(action))
+    call = content(_masked_call(action))
     with Team.objects.turn(action.team_id):
         grant = Grant.objects.create(
             team_id=action.team_id,
@@ -87,7 +87,7 @@ def allow_read(action: Action, *, caller, path: str) -> Grant:
     return grant
 
 
-def _held_call(action: Action) -> Action | None:
+def _masked_call(action: Action) -> Action | None:
     """Return the call that met the mask: the action itself, or an earlier one that it repeats without an envelope."""
     if action.workspace is None or action.tool != "Bash" or action.workspace.trashed_at:
         return None

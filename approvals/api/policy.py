@@ -186,7 +186,7 @@ def list_versions(request, environment: Name = ""):
 @router.get("/policies/versions/{n}", response={200: WholeVersionOut} | PROBLEMS)
 def read_version(request, n: int, environment: Name = ""):
     """Read a version of a policy. For people."""
-    return _whole(_found(_scope(request, environment), n))
+    return _whole(_version_or_404(_scope(request, environment), n))
 
 
 @router.get("/policies/versions/{n}/difference", response={200: DifferenceOut} | PROBLEMS)
@@ -195,8 +195,8 @@ def compare_versions(
 ):
     """Return the difference from a version to another one. For people."""
     scope = _scope(request, environment)
-    old = _found(scope, n)
-    new = old if to == n else _found(scope, to) if to is not None else scope.versions.first()
+    old = _version_or_404(scope, n)
+    new = old if to == n else _version_or_404(scope, to) if to is not None else scope.versions.first()
     difference = history.difference(old, new)
     counts = {"additions": difference.additions, "deletions": difference.deletions}
     return {"from_version": old.number, "to_version": new.number, "unified": history.patch(old, new)} | counts
@@ -207,7 +207,7 @@ def go_back(request, n: int, body: GoBack):
     """Save the text of an old version as the next one, active at once."""
     _must_write(request)
     scope = _scope(request, body.environment)
-    return Status(201, _whole(history.go_back(scope, _found(scope, n), caller=request.auth)))
+    return Status(201, _whole(history.go_back(scope, _version_or_404(scope, n), caller=request.auth)))
 
 
 def _must_write(request):
@@ -215,7 +215,7 @@ def _must_write(request):
         raise not_allowed("Only a lead or admin can change the policy.")
 
 
-def _found(scope: Scope, number: int) -> Policy:
+def _version_or_404(scope: Scope, number: int) -> Policy:
     if not 0 <= number < 10**9:
         raise not_found("version of this policy")
     return history.find(scope, number)

@@ -52,7 +52,7 @@ def disconnect(path: str):
     workspace = folders.find(real)
     if workspace is None:
         raise invalid(f"{real} is not connected.")
-    dialect = _dialect_of(_told(workspace))
+    dialect = _dialect_of(_read_connection(workspace))
     if dialect.settings_file:
         agent_home.disconnect(dialect, workspace)
     else:
@@ -62,7 +62,7 @@ def disconnect(path: str):
 
 def put_in(workspace):
     """Put the hook where its agent reads it. Problem 409, 422."""
-    told = _told(workspace)
+    told = _read_connection(workspace)
     if told is None:
         raise conflict(GONE)
     dialect = _dialect_of(told)
@@ -74,7 +74,7 @@ def put_in(workspace):
 
 def problem(workspace) -> str | None:
     """Return why the agent in this folder is not gated: "" when it is, None while `connect` still runs."""
-    told = _told(workspace)
+    told = _read_connection(workspace)
     if told is None:
         return GONE
     if not told.get("connected"):
@@ -94,7 +94,7 @@ def problem(workspace) -> str | None:
 def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:
     """Return the agent's connected folder, by default its only one, and its hook's connection file. Problem 422."""
     here = Workspace.objects.kept().connected_folders().filter(runner__host=settings.HANDRAIL_HOST_NAME)
-    found = [each for each in here.order_by("key") if (told := _told(each)) and _dialect_of(told) is dialect]
+    found = [each for each in here.order_by("key") if (told := _read_connection(each)) and _dialect_of(told) is dialect]
     if path:
         real = str(Path(path).expanduser().resolve())
         found = [each for each in found if each.own_folder == real]
@@ -112,7 +112,7 @@ def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:
     return found[0], connections.connection_of(found[0])
 
 
-def _told(workspace) -> dict | None:
+def _read_connection(workspace) -> dict | None:
     """Return what `connect` wrote for the folder, None if it cannot be read."""
     try:
         return json.loads(connections.connection_of(workspace).read_text())

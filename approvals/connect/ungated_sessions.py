@@ -22,7 +22,7 @@ MAX_FILES = 500  # that are looked at in one sweep, the newest first
 
 def words_on(workspace, dialect: Dialect) -> str:
     """Return a sentence on sessions that ran here without a gate lately, "" if there were none."""
-    _look(workspace, dialect.name)
+    _record_unannounced(workspace, dialect.name)
     found = AgentSession.objects.filter(
         workspace=workspace, dialect=dialect.name, gated_by="", parent=None, started_at__gt=clock.now() - TOLD_FOR
     )
@@ -34,7 +34,7 @@ def words_on(workspace, dialect: Dialect) -> str:
     )
 
 
-def _look(workspace, name: str):
+def _record_unannounced(workspace, name: str):
     """Note sessions that no hook has announced, since the folder was connected."""
     reader, folder, since = CONVERSATIONS.get(name), workspace.own_folder, workspace.created_at
     if not hasattr(reader, "beginning"):

@@ -63,9 +63,9 @@ class Finding:
         return {
             "line": self.line,
             "text": self.text,
-            "says": [_told(text) for text in self.says],
+            "says": [_json_text(text) for text in self.says],
             "names": [_named(name) for name in self.names],
-            "commits": [{"sha": sha, "subject": _told(subject)} for sha, subject in self.commits],
+            "commits": [{"sha": sha, "subject": _json_text(subject)} for sha, subject in self.commits],
             "files": [{**_named(path), "additions": new, "deletions": old} for path, new, old in self.files],
             "more": self.more,
         }
@@ -116,7 +116,7 @@ def _diff_as_json(diff: FileDiff) -> dict:
     return {**_named(diff.path), "kind": diff.kind} | counts
 
 
-def _told(text: str) -> str:
+def _json_text(text: str) -> str:
     """Return text that JSON can hold: bytes that are not UTF-8 are escaped."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 

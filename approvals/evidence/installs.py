@@ -22,7 +22,7 @@ def install(place, step: dict) -> Finding:
         return finding
     version = f" {asked.version}" if asked.version else ""
     finding.names = [f"{name}{version}" for name in asked.packages] + asked.files
-    finding.says = _says(asked, found[1])
+    finding.says = _sentences(asked, found[1])
     return finding
 
 
@@ -32,7 +32,7 @@ def _without_python(words: list[str]) -> list[str]:
     return found[1][1:] if found and found[1][:1] == ["-m"] else words
 
 
-def _says(asked: Wanted, words: list[str]) -> list[str]:
+def _sentences(asked: Wanted, words: list[str]) -> list[str]:
     says, number = [], len(asked.packages)
     counted = f"{number} {asked.program} package{'' if number == 1 else 's'}"
     if asked.verb == "run":

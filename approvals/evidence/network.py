@@ -88,11 +88,11 @@ def _sent(place, step: dict, parsed, program: str) -> list[str]:
         else:
             literal += len(value.encode("utf-8", "surrogatepass"))
     said = [f"Sends {literal:,} byte{'' if literal == 1 else 's'} from the command line."] if literal else []
-    said += [_file_says(place, step, path) for path in files]
+    said += [_sentence_on_file(place, step, path) for path in files]
     return [*said, "Sends more data, unknown until it runs."] if unknown else said
 
 
-def _file_says(place, step: dict, path: str) -> str:
+def _sentence_on_file(place, step: dict, path: str) -> str:
     if path == "-":
         return "Sends the output of another command, unknown until it runs."
     relative = beneath(path, step["cwd"], place.root) if place and step.get("cwd") else None

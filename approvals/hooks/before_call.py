@@ -84,7 +84,7 @@ async def _what_runs(call: Call, verdict: Verdict, caller, dialect: Dialect) -> 
     if verdict.replays is not None:
         arguments = arguments | {"command": await sync_to_async(held_calls.replayed)(verdict.replays)}
     elif verdict.held is not None:
-        arguments, is_first = await sync_to_async(_held)(call, arguments, verdict.held, caller)
+        arguments, is_first = await sync_to_async(_boxed_input)(call, arguments, verdict.held, caller)
         if is_first:
             context = " ".join(filter(None, (held_calls.CONTEXT, context)))
     elif verdict.action is not None:
@@ -93,7 +93,7 @@ async def _what_runs(call: Call, verdict: Verdict, caller, dialect: Dialect) -> 
     return arguments, context
 
 
-def _held(call: Call, arguments: dict, action: Action, caller) -> tuple[dict, bool]:
+def _boxed_input(call: Call, arguments: dict, action: Action, caller) -> tuple[dict, bool]:
     """Return the tool input that runs the call in the box, and whether it is the session's first there."""
     return held_calls.wrapped(call, arguments, action, caller), held_calls.is_first(call, caller)
 

@@ -49,13 +49,13 @@ def fails_closed(view):
             # Broad on purpose: an agent runs its tool when a hook fails, so this view never fails.
             if (problem := of_text(error)) is None:
                 logger.exception("a hook failed")
-            answer, decides = dialect.deny(_words_of(error, problem)), True
+            answer, decides = dialect.deny(_refusal_text(error, problem)), True
         return HttpResponse(body_of(prefer, answer, decides=decides), content_type="application/json")
 
     return guarded
 
 
-def _words_of(error: Exception, problem: Problem | None) -> str:
+def _refusal_text(error: Exception, problem: Problem | None) -> str:
     if is_away(error):
         why = "Handrail's database does not answer, so nothing is allowed."
         return f"{why} This is not a denial by a person: ask again later."

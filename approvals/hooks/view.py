@@ -46,7 +46,7 @@ def _read(request) -> tuple:
 
 
 def _finish(reply: Reply, event: dict, request, heard: Heard, dialect: Dialect, caller) -> Reply:
-    _keep_what_it_says(event, request, heard, dialect, caller)
+    _record_conversation(event, request, heard, dialect, caller)
     return _with_people(reply, request, heard, dialect, caller)
 
 
@@ -101,7 +101,7 @@ def _note_prompt(request, heard: Prompted, caller):
         prompts.save(caller.agent, heard.session, heard.text, workspace)
 
 
-def _keep_what_it_says(event: dict, request, heard: Heard, dialect: Dialect, caller):
+def _record_conversation(event: dict, request, heard: Heard, dialect: Dialect, caller):
     """Keep the event's part of the conversation."""
     of_client = dialect.name in dialects.CLIENT_DIALECTS
     workspace = None

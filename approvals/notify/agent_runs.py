@@ -23,10 +23,10 @@ def tell_all() -> int:
 def _tell(run: AgentRun) -> bool:
     if not AgentRun.objects.filter(pk=run.pk, untold=run.untold).update(untold=""):
         return False  # another host was first
-    return direct.tell_member(run.started_by, run.team_id, partial(_words, run))
+    return direct.tell_member(run.started_by, run.team_id, partial(_message, run))
 
 
-def _words(run: AgentRun) -> str:
+def _message(run: AgentRun) -> str:
     """Return the message. It goes to services outside, so it has no task and nothing that the agent said."""
     about = {"team": run.team.name, "key": run.workspace.key}
     match run.untold:

@@ -19,10 +19,10 @@ def tell_all() -> int:
 def _tell(run: ScheduledRun) -> bool:
     if not ScheduledRun.objects.filter(pk=run.pk, untold=run.untold).update(untold=""):
         return False  # another host was first
-    return direct.tell_member(run.schedule.owner, run.schedule.team_id, partial(_words, run))
+    return direct.tell_member(run.schedule.owner, run.schedule.team_id, partial(_message, run))
 
 
-def _words(run: ScheduledRun) -> str:
+def _message(run: ScheduledRun) -> str:
     """Return the message. It goes to services outside, so it has no command and no output."""
     about = {"team": run.schedule.team.name, "name": run.schedule.name}
     if run.untold == "budget":

@@ -85,12 +85,14 @@ def _prepare(delivery: Delivery, now: datetime) -> Callable:
     if delivery.subscription:
         return _push(delivery, action, now)
     if delivery.channel:
-        title, body = _words(delivery, action, now, named=delivery.channel.with_title)
+        title, body = _content(delivery, action, now, named=delivery.channel.with_title)
         return partial(channels.send, delivery.channel, title, body)
     raise NotNeeded("The device or channel was removed.")
 
 
-def _words(delivery: Delivery, action: Action | None, now: datetime, *, named: bool = False) -> tuple[str, str]:
+def _content(
+    delivery: Delivery, action: Action | None, now: datetime, *, named: bool = False
+) -> tuple[str, str]:
     """Return title and body; `named`: with the names of workspaces."""
     if delivery.kind == DeliveryKind.DIGEST:
         return messages.digest(delivery.user, now)
@@ -126,7 +128,7 @@ def _payload(delivery: Delivery, action: Action | None, now: datetime) -> dict:
     about = {"kind": delivery.kind, "tag": delivery.kind, "url": "/", "delivery": str(delivery.pk), "receipt": receipt}
     if action is None:
         named = has_live_session(delivery.subscription, now) and not settings_of(delivery.user).is_private
-        title, body = _words(delivery, action, now, named=named)
+        title, body = _content(delivery, action, now, named=named)
         about |= {"url": messages.GOING_AT} if delivery.kind == DeliveryKind.GOING else {}
         body = body.replace(f"\n{settings.HANDRAIL_DESK_URL}{messages.GOING_AT}", "")
         return about | {"title": title, "body": body.replace(f"\n{settings.HANDRAIL_DESK_URL}/", "")}

@@ -219,10 +219,10 @@ def _conflict_message(problem) -> str:
     if problem.extra.get("code") != "already_decided" or not said or not winner.get("at"):
         return problem.detail
     seconds = max(0, round((timezone.now() - timezone.datetime.fromisoformat(winner["at"])).total_seconds()))
-    return said % {"who": winner["by"], "span": _in_words(seconds)}
+    return said % {"who": winner["by"], "span": _duration_text(seconds)}
 
 
-def _in_words(seconds: int) -> str:
+def _duration_text(seconds: int) -> str:
     if seconds >= 86400:
         return ngettext("%(n)s day", "%(n)s days", seconds // 86400) % {"n": seconds // 86400}
     if seconds >= 3600:

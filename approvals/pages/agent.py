@@ -40,7 +40,7 @@ class BindForm(forms.Form):
 @signed_in
 @require_safe
 def agent(request, pk):
-    return _page(request, _found(request, pk))
+    return _page(request, _agent_or_404(request, pk))
 
 
 @signed_in
@@ -80,12 +80,12 @@ def unbind(request, pk):
     )
 
 
-def _found(request, pk) -> Agent:
+def _agent_or_404(request, pk) -> Agent:
     return get_object_or_404(Agent.objects.visible_to(request.caller).select_related("owner", "team"), pk=pk)
 
 
 def _managed(request, pk) -> Agent:
-    found = _found(request, pk)
+    found = _agent_or_404(request, pk)
     must(request.caller, "manage_agents", found.team)
     return found
 

@@ -135,7 +135,7 @@ def _page(request, run: AgentRun, *, say: SayForm | None = None, budget: BudgetF
         "waits": waits.order_by("number")[:MAX_CALLS],
         "step": _step_of(run, caller),
         "session": run.session,
-        "said": _said(run),
+        "said": _newest_messages(run),
         "checks": checks.checks_of(workspace)[workspace.pk],
         "branch": agent_runs.branch_for(run),
         "later_runs": list(agent_runs.later_runs(run)) if run.before_id else [],
@@ -166,7 +166,7 @@ def _step_of(run: AgentRun, caller) -> Action | None:
     return rows.order_by("-number").first() if run.native_id else None
 
 
-def _said(run: AgentRun) -> list:
+def _newest_messages(run: AgentRun) -> list:
     if run.session is None:
         return []
     newest = list(reading.messages_of(run.session).order_by("-at", "-seq")[:MAX_SAID])

@@ -88,7 +88,7 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
             "teams": (managed := _managed_teams(caller)),
             "form": form or _form(managed, initial={"name": NAMES.get(tab, "")}),
             "agents": connected,
-            "heard": _heard(found, dialects.find(tab)),
+            "heard": _connected_agents(found, dialects.find(tab)),
             "new_token": new_token,
             "connect_line": f"python manage.py connect {tab} /path/to/your/folder",
             "prove_line": f"python manage.py prove {tab} /path/to/your/folder",
@@ -113,7 +113,7 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
     return response
 
 
-def _heard(found: QuerySet[Agent], dialect: Dialect | None) -> list[Agent]:
+def _connected_agents(found: QuerySet[Agent], dialect: Dialect | None) -> list[Agent]:
     """Return the agents of this kind that were heard, the latest first; without a kind, those of none.
 
     What shows an agent's kind: the name that `connect` gives it, or the sessions that its hooks told of.

@@ -26,13 +26,13 @@ LISTS = (
 def in_words(envelope: dict) -> list[tuple[str, str]]:
     """Return (label, what) of each list of the envelope."""
     return [
-        (label, ", ".join(_said(name, entry) for entry in envelope[name]) or gettext("nothing"))
+        (label, ", ".join(_entry_text(name, entry) for entry in envelope[name]) or gettext("nothing"))
         for name, label in LISTS
         if name in envelope
     ]
 
 
-def _said(name, entry):
+def _entry_text(name, entry):
     """Return one entry in words, with what has to be opened for it beyond itself."""
     if BELOW in entry:
         folder, _, below = entry.partition(BELOW)

@@ -143,7 +143,7 @@ def send_changes(request, team, key):
         request,
         lambda: sending.as_message(found, agent, session="", caller=request.caller),
         then=f"{here}?{urlencode({'from': wish['from'], 'to': wish['to']})}" if wish["from"] else here,
-        say=_said_to(agent),
+        say=_sent_notice(agent),
     )
 
 
@@ -158,11 +158,11 @@ def send_card(request, pk):
         request,
         lambda: sending.as_message(found, action.agent, session=action.session, caller=request.caller),
         then=_card(request, pk),
-        say=_said_to(action.agent),
+        say=_sent_notice(action.agent),
     )
 
 
-def _said_to(agent):
+def _sent_notice(agent):
     def words(sent: list) -> str:
         said = ngettext("Sent %(n)s comment to %(agent)s.", "Sent %(n)s comments to %(agent)s.", len(sent))
         return said % {"n": len(sent), "agent": agent}

@@ -136,7 +136,7 @@ class OwnPart:
 
     def _shown(self, number: int, question: Question, answers: dict) -> ShownQuestion:
         chosen, typed = chosen_in(self.given, f"q{number}"), typed_in(self.given, f"q{number}-{OWN_WORDS}")
-        return ShownQuestion(number, question, _in_words(question, answers.get(question.key)), chosen, typed)
+        return ShownQuestion(number, question, _answer_text(question, answers.get(question.key)), chosen, typed)
 
     @cached_property
     def shown_blocks(self) -> list[ShownBlock]:
@@ -160,7 +160,7 @@ def answers_from(card: OwnPart) -> tuple[str, dict]:
     return FORMS[tool].argument, found
 
 
-def _in_words(question: Question, answer) -> str:
+def _answer_text(question: Question, answer) -> str:
     """Return an answer that a person gave in the words of its choices; "" if there is none."""
     if isinstance(answer, dict):
         answer = answer["answers"]

@@ -67,7 +67,7 @@ def blocks_of(plan: str) -> list[Block]:
             continue
         found += [_as_source(lines, first, last) for first, last in _paragraphs(lines, at, begin)]
         source = "\n".join(lines[begin:end])
-        is_whole = html is not None and _says_all(html, source)
+        is_whole = html is not None and _shows_every_word(html, source)
         found.append(Block(begin + 1, source, mark_safe(html)) if is_whole else _as_source(lines, begin, end))
         at = end
     found += [_as_source(lines, first, last) for first, last in _paragraphs(lines, at, len(lines))]
@@ -182,7 +182,7 @@ def _address(token: Token, name: str) -> str:
     return f' <span class="plan-address">({visible(str(token.attrs.get(name, "")))}{title})</span>'
 
 
-class _Said(HTMLParser):
+class _VisibleWords(HTMLParser):
     """Collects the words that a reader of the HTML sees, with the numbers of list items."""
 
     def __init__(self):
@@ -205,9 +205,9 @@ class _Said(HTMLParser):
             self.parts.append(data)
 
 
-def _says_all(html: str, source: str) -> bool:
+def _shows_every_word(html: str, source: str) -> bool:
     """Return whether each word of the source stands in the HTML, as often as there."""
-    said = _Said()
+    said = _VisibleWords()
     said.feed(html)
     said.close()
     return Counter(_WORDS.findall(source)) <= Counter(_WORDS.findall("".join(said.parts)))

@@ -42,11 +42,11 @@ def roll_back(request, pk):
         )
     whole = reverse("snapshot-restore", args=[*place, action.snapshot_before.number])
     return render(
-        request, "approvals/rollback.html", {"nav": "waiting", "action": action, "whole": whole} | _told(action)
+        request, "approvals/rollback.html", {"nav": "waiting", "action": action, "whole": whole} | _plan_context(action)
     )
 
 
-def _told(action: Action) -> dict:
+def _plan_context(action: Action) -> dict:
     try:
         plan = rollback.plan(action)
     except Problem as problem:

@@ -24,7 +24,7 @@ def stop(request):
             request,
             lambda: emergency_stop.stop_everything(team, caller=caller),
             then=reverse("stop"),
-            say=_stopped_words,
+            say=_stopped_text,
         )
     teams = Team.objects.visible_to(caller).select_related("stopped_by").order_by("name")
     return render(request, "approvals/stop.html", {"nav": "stop", "teams": [_stop_facts(caller, t) for t in teams]})
@@ -34,7 +34,7 @@ def _stop_facts(caller, team) -> dict:
     found = emergency_stop.preview(team)
     return {
         "team": team,
-        "ends": _in_words(found),
+        "ends": _counts_text(found),
         "still_open": any(found.values()),
         "unclear": Action.objects.filter(team=team, status=Status.UNCERTAIN).count(),
         "may_stop": caller.can("stop_everything", team),
@@ -52,14 +52,14 @@ NAMES = {
 }
 
 
-def _in_words(counts: dict[str, int]) -> str:
+def _counts_text(counts: dict[str, int]) -> str:
     """Format counts, for example as "3 requests, 1 command and 2 workspaces"; "nothing" if all are 0."""
     return and_last([words % {"n": counts[key]} for key, words in NAMES.items() if counts[key]]) or gettext("nothing")
 
 
-def _stopped_words(done) -> str:
+def _stopped_text(done) -> str:
     words = gettext("Everything is stopped: %(what)s ended. Nothing new starts until a lead resumes.")
-    return words % {"what": _in_words(done)}
+    return words % {"what": _counts_text(done)}
 
 
 @signed_in

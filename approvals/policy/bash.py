@@ -46,10 +46,10 @@ def classify(arguments, policy, world, context):
         with limited():
             return _unreadable(command, policy, refusal or TOO_MUCH)
     verdict = _sum_up(entries, policy, terms)
-    return _held(verdict, _unreadable(command, policy, refusal)) if refusal else verdict
+    return _with_refusal(verdict, _unreadable(command, policy, refusal)) if refusal else verdict
 
 
-def _held(verdict, held):
+def _with_refusal(verdict, held):
     """Add a refusal (`held`) to the verdict on a readable command, which keeps its lines, headline and undo."""
     more = verdict.reasons if verdict.tier not in ("low", "medium") else []
     stricter = worst([verdict.tier, held.tier])

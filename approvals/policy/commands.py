@@ -151,14 +151,14 @@ def _whereabouts(simple, world):
 def _around(found):
     """Make reads by redirects "unclear": a rule covers a command's words, and redirects are not among them."""
     return [
-        replace(e, kind="unclear", held=e.held or _held_around(e))
+        replace(e, kind="unclear", held=e.held or _refused_around(e))
         if e.kind in ("read", "network", "unknown") and e.tier != "low"
         else e
         for e in found
     ]
 
 
-def _held_around(effect):
+def _refused_around(effect):
     return "asks" if effect.kind != "unknown" and effect.tier != "medium" else ""
 
 

@@ -91,22 +91,22 @@ def deed(server, tool, given):
     statement = next((given[key] for key in STATEMENT_KEYS if isinstance(given.get(key), str)), "")
     if said := sql_title(statement):
         return f"{said}{by}"
-    words = _words(tool)
+    words = _words_of_name(tool)
     values = {key: text for key, value in given.items() if (text := _plain(key, value))}
     said = _money(words, server, given, values) or _known(words, server, values) or _unknown(tool, values)
     amount = _amount(server, given)
-    if amount and amount not in said and not _says_amount(said, values):
+    if amount and amount not in said and not _names_amount(said, values):
         said += f", {amount}"
     return f"{said[:MAX_DEED]}{by}"
 
 
-def _says_amount(said, values):
+def _names_amount(said, values):
     return any(f"{key} {text}" in said for key, text in values.items() if AMOUNT.fullmatch(key))
 
 
 def moves_money(tool):
     """Return whether the tool's name says that it moves money, and not only reads about it."""
-    words = _words(tool)
+    words = _words_of_name(tool)
     moves = bool(_noun(words)) or bool(set(words[:3]) & set(MOVING))
     return bool(words) and VERBS.get(words[0]) not in ("Read", "List", "Search", "Find") and moves
 
@@ -114,10 +114,12 @@ def moves_money(tool):
 def loses_data(tool, given):
     """Return whether the tool's name, or the statement in its arguments, says that it deletes or changes data."""
     statements = (given.get(key) for key in STATEMENT_KEYS)
-    return any(word in LOSING for word in _words(tool)[:2]) or any(changes_data(text) for text in statements if text)
+    return any(word in LOSING for word in _words_of_name(tool)[:2]) or any(
+        changes_data(text) for text in statements if text
+    )
 
 
-def _words(tool):
+def _words_of_name(tool):
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", tool[:60])
     return [word.lower() for word in re.split(r"[\s_.-]+", spaced) if word]
 
@@ -206,12 +208,12 @@ def _amount(server, given):
         if len(unit) == 3 and unit not in ("sum",):
             code = code or unit
         is_smallest = unit in ("cents", "minor", "minor_units")
-        if said := _said_amount(SMALLEST_UNIT[0] if is_smallest else server, value, code):
+        if said := _named_amount(SMALLEST_UNIT[0] if is_smallest else server, value, code):
             return said
     return ""
 
 
-def _said_amount(server, amount, currency):
+def _named_amount(server, amount, currency):
     if isinstance(amount, str) and re.fullmatch(r"\d{1,12}(?:\.\d{1,4})?", amount):
         amount = float(amount) if "." in amount else int(amount)
     if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < 10**12:

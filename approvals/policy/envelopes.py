@@ -49,10 +49,10 @@ class Terms:
 
 def held(effects, terms):
     """Return the effects as they count in an envelope: medium where it holds them or they read at the code host."""
-    return [_held(effect, terms) for effect in effects]
+    return [_in_envelope(effect, terms) for effect in effects]
 
 
-def _held(effect, terms):
+def _in_envelope(effect, terms):
     if effect.tier in ("critical", "forbidden"):
         return effect
     if effect.hosts:
@@ -142,7 +142,7 @@ def _added(envelope, effect, terms):
             if not _is_listed(address, terms):
                 _add(envelope, "network", address)
         return True
-    return _held(effect, terms).tier in ALLOWING
+    return _in_envelope(effect, terms).tier in ALLOWING
 
 
 def _is_listed(address, terms):

@@ -39,38 +39,38 @@ def unclear(says, *, held=""):
 
 def starts(says, spelled="", *, held=""):
     """Return the effect of starting another program, chosen by the arguments."""
-    return Effect("start", says, "high", "unknown", spelled=_words(spelled), held=held)
+    return Effect("start", says, "high", "unknown", spelled=_as_tuple(spelled), held=held)
 
 
 def builds(says, spelled=""):
     """Return the effect of running the project's own code through a known build or test tool."""
-    return Effect("run", says, "medium", "yes", spelled=_words(spelled))
+    return Effect("run", says, "medium", "yes", spelled=_as_tuple(spelled))
 
 
 def local(says, tier="medium", spelled=""):
     """Return the effect of a change inside the workspace that is no file write of its own, such as a commit."""
-    return Effect("local", says, tier, "yes", spelled=_words(spelled))
+    return Effect("local", says, tier, "yes", spelled=_as_tuple(spelled))
 
 
 def remote(says, spelled, tier="high", *, title="", host=""):
     """Return the effect of a change elsewhere, by publishing or sending, which cannot be undone."""
-    return Effect("remote", says, tier, "no", target=host, spelled=_words(spelled), title=title)
+    return Effect("remote", says, tier, "no", target=host, spelled=_as_tuple(spelled), title=title)
 
 
 def pushes(says, spelled, targets, tier="high"):
     """Return the effect of a git push; `targets` are the branches and the remote."""
-    return Effect("push", says, tier, "no", spelled=_words(spelled), more=tuple(targets))
+    return Effect("push", says, tier, "no", spelled=_as_tuple(spelled), more=tuple(targets))
 
 
 def installs(says, spelled, packages=(), *, title="", hosts=()):
     """Return the effect of installing packages, which a snapshot undoes only in part."""
     more = tuple(packages)
-    return Effect("install", says, "high", "partly", spelled=_words(spelled), more=more, title=title, hosts=hosts)
+    return Effect("install", says, "high", "partly", spelled=_as_tuple(spelled), more=more, title=title, hosts=hosts)
 
 
 def harmful(says, tier="high", spelled="", *, title="", source=""):
     """Return the effect of taking power over the machine, or of a loss that no snapshot restores."""
-    return Effect("harmful", says, tier, "no", spelled=_words(spelled), title=title, source=source)
+    return Effect("harmful", says, tier, "no", spelled=_as_tuple(spelled), title=title, source=source)
 
 
 def contacts(url, spelled=()):
@@ -79,10 +79,10 @@ def contacts(url, spelled=()):
     if not host:
         return Effect("network", f"contacts {url[:60]}, whose host is not certain", "high", "no")
     says = f"contacts {host}" + (", a private address" if is_private(host) else "")
-    return Effect("network", says, "high", "no", target=host, spelled=_words(spelled), reaches=address_of(url))
+    return Effect("network", says, "high", "no", target=host, spelled=_as_tuple(spelled), reaches=address_of(url))
 
 
-def _words(spelled):
+def _as_tuple(spelled):
     return (spelled,) if isinstance(spelled, str) and spelled else tuple(spelled or ())
 
 

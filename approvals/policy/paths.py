@@ -137,7 +137,7 @@ class World:
         if None in reals:
             return Place(path, lexical, (lexical,), inside=False, unclear="leads through too many symlinks")
         ends = {lexical, *reals}
-        below = [[fold(name) for name in self._below(end)] for end in ends]
+        below = [[fold(name) for name in self._components(end)] for end in ends]
         outer = self._outer(ends) if self.root and not all(map(self._within, ends)) else {}
         return Place(
             path,
@@ -225,7 +225,7 @@ class World:
             return False
         return path == self.root or path.startswith(self.root.rstrip("/") + "/")
 
-    def _below(self, path):
+    def _components(self, path):
         """Return the components below the workspace, or all components of a path elsewhere."""
         if self._within(path):
             path = path[len(self.root) :]
@@ -249,7 +249,7 @@ class World:
     def secrets_below(self, folder):
         """Return the paths of the known secret files below `folder`."""
         spend(4 * (len(self.files) + len(self.secrets)))
-        known = itertools.chain(self.secrets, (path for path in self.files if is_secret(self._below(path))))
+        known = itertools.chain(self.secrets, (path for path in self.files if is_secret(self._components(path))))
         return (path for path in known if path.startswith(folder.rstrip("/") + "/"))
 
     def link_out(self, folder):

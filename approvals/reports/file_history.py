@@ -41,7 +41,7 @@ def changes_of(workspace, path: bytes, at=LIVE) -> list[Change]:
     """Return the changes of a file up to a point, newest first. Problem 404 if no point has the file, 409 a folder."""
     versions = file_versions.versions_of(workspace, path, at)
     before = versions[-1].before
-    acts = acts_between(workspace, before.created_at if before else None, _until(versions[0]))
+    acts = acts_between(workspace, before.created_at if before else None, _snapshot_time(versions[0]))
     return [_change(version, acts) for version in versions]
 
 
@@ -53,12 +53,12 @@ def traced(workspace, changes: list[Change]) -> list[Lines]:
     return [_lines(by_version[id(run.version)], run) for run in runs]
 
 
-def _until(version: Version):
+def _snapshot_time(version: Version):
     return version.snapshot.created_at if version.snapshot else None
 
 
 def _change(version: Version, acts: list[Act]) -> Change:
-    since, until = version.before and version.before.created_at, _until(version)
+    since, until = version.before and version.before.created_at, _snapshot_time(version)
     found = [act for act in acts if act.was_on(since, until)]
     if version.snapshot and version.snapshot.kind in SNAPSHOT_CAUSES:
         own = [act for act in found if act.thing == version.snapshot]

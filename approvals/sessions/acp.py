@@ -38,7 +38,7 @@ def _nothing(event: dict, prefix: str) -> list[Line]:
     return []
 
 
-def _said(role: str, kind: str):
+def _message_reader(role: str, kind: str):
     def lines(event: dict, prefix: str) -> list[Line]:
         words = text(event, "text").strip()
         key = text(event, "messageId")
@@ -76,9 +76,9 @@ def _planned(entries: list) -> list[Line]:
 
 
 LINES = {
-    "session/prompt": _said(Role.USER, MessageKind.TEXT),
-    "session/said": _said(Role.ASSISTANT, MessageKind.TEXT),
-    "session/thought": _said(Role.ASSISTANT, MessageKind.THINKING),
+    "session/prompt": _message_reader(Role.USER, MessageKind.TEXT),
+    "session/said": _message_reader(Role.ASSISTANT, MessageKind.TEXT),
+    "session/thought": _message_reader(Role.ASSISTANT, MessageKind.THINKING),
     PERMISSION: _called,
     "session/update": _updated,
 }

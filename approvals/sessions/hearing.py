@@ -54,7 +54,7 @@ def _lines_of(heard: Heard) -> list[Line]:
         case Prompted():
             return _prompted({"prompt": heard.text})
         case TurnEnded():
-            return _said({"last_assistant_message": heard.said})
+            return _last_answer({"last_assistant_message": heard.said})
         case Before() | After():
             about = {"tool": heard.tool, "call_id": heard.call_id}
             called = [Line(Role.ASSISTANT, MessageKind.CALL, heard.arguments, **about)]
@@ -124,7 +124,7 @@ def _prompted(event: dict) -> list[Line]:
     return [Line(Role.USER, MessageKind.TEXT, words)] if words else []
 
 
-def _said(event: dict) -> list[Line]:
+def _last_answer(event: dict) -> list[Line]:
     words = text(event, "last_assistant_message").strip()
     return [Line(Role.ASSISTANT, MessageKind.TEXT, words)] if words else []
 
@@ -171,6 +171,6 @@ TOLD = {
     "PreToolUse": _called,
     "PostToolUse": _returned,
     "PostToolUseFailure": _returned,
-    "Stop": _said,
-    "SubagentStop": _said,
+    "Stop": _last_answer,
+    "SubagentStop": _last_answer,
 }

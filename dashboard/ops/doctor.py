@@ -326,7 +326,7 @@ def _break_glass() -> list[Finding]:
     return [Finding("single sign-on", False, words, way, needed=False)] if words else []
 
 
-def _held(abilities: dict | None) -> str:
+def _envelope_text(abilities: dict | None) -> str:
     """Return how far a driver holds programs to envelopes, as a sentence."""
     if not abilities:
         return "Whether programs can be held to envelopes is not known yet."
@@ -350,7 +350,8 @@ def _drivers(*, brief: bool = False) -> list[Finding]:
         notes = " ".join(probe.get("notes", []))
         part, used = f"driver {name}", _workspaces_on(runner, name)
         if probe.get("available"):
-            words = f"Available, isolation: {probe.get('isolation')}. {_held(probe.get('envelope'))} {notes}".strip()
+            envelope = _envelope_text(probe.get("envelope"))
+            words = f"Available, isolation: {probe.get('isolation')}. {envelope} {notes}".strip()
             findings.append(Finding(part, True, words, needed=False, is_used=bool(used)))
         else:
             reason = "" if brief else probe.get("reason")

@@ -58,14 +58,14 @@ async def examine(address: str, token: str, hold_seconds: float, key: str) -> li
     timeout = aiohttp.ClientTimeout(total=hold_seconds + 120)
     async with aiohttp.ClientSession(timeout=timeout) as http:
         route = Route(address.rstrip("/"), token, hold_seconds, http, key)
-        reached = await _found("reached", lambda: _reach(route))
+        reached = await _finding("reached", lambda: _reach(route))
         if not reached.ok:
             return [reached]
-        tries = {"sockets": _socket, "hold": _hold, "upload": _upload, "streaming": _stream}
-        return [reached, *await asyncio.gather(*(_found(name, lambda f=f: f(route)) for name, f in tries.items()))]
+        tries = {"sockets": _socket, "hold": _check_long_hook, "upload": _upload, "streaming": _stream}
+        return [reached, *await asyncio.gather(*(_finding(name, lambda f=f: f(route)) for name, f in tries.items()))]
 
 
-async def _found(name: str, attempt: Callable[[], Awaitable[str]]) -> Finding:
+async def _finding(name: str, attempt: Callable[[], Awaitable[str]]) -> Finding:
     try:
         return Finding(name, True, await attempt())
     except (CheckFailed, TimeoutError, aiohttp.ClientError, OSError, KeyError) as error:
@@ -102,7 +102,7 @@ async def _socket(route: Route) -> str:
     return "WebSockets work"
 
 
-async def _hold(route: Route) -> str:
+async def _check_long_hook(route: Route) -> str:
     call = {
         "session_id": route.key,
         "cwd": "/",

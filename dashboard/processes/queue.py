@@ -87,7 +87,7 @@ class Queue:
             while not self.stopping or self._running:
                 self._beat()
                 self._reap()
-                if self.stopping or not self._look():
+                if self.stopping or not self._start_waiting():
                     self._pause(SOON_INTERVAL if self._is_soon else POLL_INTERVAL)
                     empty(wakes)
 
@@ -110,12 +110,12 @@ class Queue:
         except OSError:
             pass  # no supervisor made the folder, so nobody watches it
 
-    def _look(self) -> bool:
+    def _start_waiting(self) -> bool:
         """Start what waits and queue what is due; return whether there was anything. Database errors are logged."""
         self._is_soon = False
         try:
             self._is_soon = any(exist(*self._soon(clock.now() + timedelta(seconds=POLL_INTERVAL))))
-            return self._is_soon and self._look_closely()
+            return self._is_soon and self._start_due()
         except (DatabaseError, InterfaceError) as error:
             logger.error("the queue cannot be read: %s", error)
             connections.close_all()
@@ -134,7 +134,7 @@ class Queue:
         planned = Schedule.objects.filter(Q(cluster__in=names) | Q(cluster=None), next_run__lt=moment)
         return OrmQ.objects.filter(key__in=names, lock__lt=moment), planned.exclude(repeats=0)
 
-    def _look_closely(self) -> bool:
+    def _start_due(self) -> bool:
         queued, planned = self._queued(timezone.now())
         if planned.exists():
             self._run_scheduler()

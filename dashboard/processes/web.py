@@ -43,14 +43,14 @@ class Request(WebRequest):
         self.request_method = self.channel._command.decode("latin-1")
         self.request_path = unquote(self.channel._path.partition(b"?")[0].decode("latin-1"))
         if length and length > self.limit:
-            self._look_up_limit(length)
+            self._body_limit(length)
 
     def handleContentChunk(self, data):
         if self.refused:
             return
         self.counted += len(data)
         if self.counted > self.limit and not self.looking_up:
-            self._look_up_limit(self.counted)
+            self._body_limit(self.counted)
         elif self.counted - self.disk_checked_at > body_limits.DISK_CHECK_INTERVAL:
             self.disk_checked_at = self.counted
             self._or_refuse(lambda: body_limits.refuse_without_room(0))
@@ -78,7 +78,7 @@ class Request(WebRequest):
         else:
             super().handle_exception(exception)
 
-    def _look_up_limit(self, size: int):
+    def _body_limit(self, size: int):
         if self.limit_known:
             self._or_refuse(lambda: body_limits.refuse_beyond(size, self.limit))
             return

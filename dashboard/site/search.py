@@ -81,7 +81,11 @@ def search(request):
     context = {"nav": "search", "q": wanted, "named": named, "kind": kind, "kinds": _kinds(request, kind)}
     if wanted:
         found, limits = _found_for_page(caller, wanted, kind, named)
-        context |= {"at_most": limits.most, "words": _words(wanted), "found": any(scan.hits for scan in found.values())}
+        context |= {
+            "at_most": limits.most,
+            "words": _search_terms(wanted),
+            "found": any(scan.hits for scan in found.values()),
+        }
         if "actions" in found:
             found["actions"].hits = cards_of(found["actions"].hits, caller, clock.now())
         context["parts"] = [_shown(request, name, scan, kind) for name, scan in found.items()]
@@ -135,9 +139,9 @@ def found_of(caller, wanted: str, kind: str, limits: Limits) -> dict[str, Scan]:
         if name in ROWS:
             found[name] = ROWS[name](caller, wanted, limits if kind else quick)
         elif name not in SCANNED:
-            found[name] = TEXTS[name](caller, _words(wanted), limits if kind else quick)
-        elif search_text.is_scannable(_words(wanted)):
-            found[name] = TEXTS[name](caller, _words(wanted), limits)
+            found[name] = TEXTS[name](caller, _search_terms(wanted), limits if kind else quick)
+        elif search_text.is_scannable(_search_terms(wanted)):
+            found[name] = TEXTS[name](caller, _search_terms(wanted), limits)
     return found
 
 
@@ -158,13 +162,13 @@ def _shown(request, name: str, scan: Scan, kind: str) -> dict:
     return {"name": name, "label": KINDS[name], "scan": scan, "more": more}
 
 
-def _words(wanted) -> list[str]:
+def _search_terms(wanted) -> list[str]:
     return list(dict.fromkeys(wanted.split()))[:MAX_WORDS]
 
 
 def _each(wanted, own, around=None) -> Q:
     """Match rows that contain every word, in any order, at least one of them in `own` rather than `around`."""
-    words = _words(wanted)
+    words = _search_terms(wanted)
     if around is None or len(words) == 1:
         return Q(*map(own, words))
     return Q(*(own(word) | around(word) for word in words)) & Q(*map(own, words), _connector=Q.OR)

@@ -156,7 +156,7 @@ def newest(rows, wanted: Q, order: Order, limits: Limits, *, walked=None) -> Sca
         if page.cursor or edge is None:
             scan.cursor = page.cursor or ""
             return scan
-        cursor = scan.cursor = _below(edge, rows.model)
+        cursor = scan.cursor = _cursor_after(edge, rows.model)
         if len(scan.hits) >= limits.most:
             return scan
         if time.monotonic() > deadline:
@@ -171,7 +171,7 @@ def _edge(rows, cursor: str, order: Order) -> datetime | None:
     return rows.order_by(f"-{order.by}").values_list(order.by, flat=True)[STRETCH : STRETCH + 1].first()
 
 
-def _below(edge: datetime, model) -> str:
+def _cursor_after(edge: datetime, model) -> str:
     """Return the cursor after all rows of a time."""
     least = UUID(int=0) if isinstance(model._meta.pk, UUIDField) else 0
     return f"{edge.isoformat().replace('+00:00', 'Z')}~{least}"

@@ -333,8 +333,8 @@ def search_conversations(caller, words: list[str], limits: Limits) -> Scan:
         about, told, asked = about.filter(action__workspace__key=limits.workspace), told.none(), asked.none()
     kinds = [
         (about.select_related("action__agent__owner", "user"), _about_hit),
-        (told.select_related("agent__owner", "user"), partial(_said_hit, page="agent-talk")),
-        (asked.select_related("agent__owner"), partial(_said_hit, page="agent")),
+        (told.select_related("agent__owner", "user"), partial(_transcript_hit, page="agent-talk")),
+        (asked.select_related("agent__owner"), partial(_transcript_hit, page="agent")),
     ]
     after, found = limits.position, []
     for number, (rows, as_hit) in enumerate(kinds):
@@ -354,14 +354,16 @@ def search_conversations(caller, words: list[str], limits: Limits) -> Scan:
 def _about_hit(message: ActionMessage, words: list[str]) -> Hit:
     who = message.user.get_username() if message.user else str(message.action.agent)
     title = f"A-{message.action.number} {message.action.title}"
-    return Hit(title, _said_line(message.text, words), reverse("action", args=(message.action_id,)), message.at, who)
+    return Hit(
+        title, _transcript_line(message.text, words), reverse("action", args=(message.action_id,)), message.at, who
+    )
 
 
-def _said_hit(row, words: list[str], *, page: str) -> Hit:
+def _transcript_hit(row, words: list[str], *, page: str) -> Hit:
     who = row.user.get_username() if page == "agent-talk" else ""
-    return Hit(str(row.agent), _said_line(row.text, words), reverse(page, args=(row.agent_id,)), row.at, who)
+    return Hit(str(row.agent), _transcript_line(row.text, words), reverse(page, args=(row.agent_id,)), row.at, who)
 
 
-def _said_line(text: str, words: list[str]) -> str:
+def _transcript_line(text: str, words: list[str]) -> str:
     begin = max(0, text.lower().find(words[0].lower()) - MAX_LINE // 2)
     return text[begin : begin + MAX_LINE]

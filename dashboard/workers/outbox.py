@@ -117,7 +117,7 @@ def claim(sender: Sender, now: datetime) -> list[tuple[Outgoing, Message]]:
 
 def _claim_one(sender: Sender, row: Outgoing, now: datetime) -> tuple[Outgoing, Message] | None:
     lease = now + LEASE
-    if not _held(row).update(next_try_at=lease):
+    if not _unchanged(row).update(next_try_at=lease):
         return None  # another process was first
     # Read after the claim: others may have changed it, and sent what it had to send.
     row = type(row)._default_manager.filter(pk=row.pk, next_try_at=lease).first()
@@ -126,7 +126,7 @@ def _claim_one(sender: Sender, row: Outgoing, now: datetime) -> tuple[Outgoing, 
     try:
         return row, sender.message(row, now)
     except NotNeeded as reason:
-        _held(row).update(next_try_at=None, failures=0, problem=str(reason))
+        _unchanged(row).update(next_try_at=None, failures=0, problem=str(reason))
     except NotSent as error:
         _note_failure(sender, row, error, now)
     except Exception:  # must not keep the others from being sent
@@ -156,7 +156,7 @@ def _record_or_note(sender: Sender, row: Outgoing, message: Message, answer: Any
 def record(sender: Sender, row: Outgoing, message: Message, answer: Any, now: datetime) -> int:
     """Store what became of a try: `answer` is an exception if it failed. Return how much was taken."""
     if not isinstance(answer, Exception):
-        _held(row).update(next_try_at=None, failures=0, problem="")
+        _unchanged(row).update(next_try_at=None, failures=0, problem="")
         return sender.sent(row, message.about, now)
     error = _as_not_sent(row, answer)
     _note_failure(sender, row, error, now)
@@ -177,10 +177,10 @@ def _note_failure(sender: Sender, row: Outgoing, error: NotSent, now: datetime):
     failures = row.failures + 1
     ends = sender.gives_up and (not error.again or failures > len(sender.waits))
     following = None if ends else now + max(sender.wait(failures), error.wait)
-    _held(row).update(failures=failures, problem=str(error)[:200], next_try_at=following)
+    _unchanged(row).update(failures=failures, problem=str(error)[:200], next_try_at=following)
     logger.warning("%s %s failed, %s in a row: %s", row._meta.verbose_name, row.pk, failures, error)
 
 
-def _held(row: Outgoing) -> models.QuerySet:
+def _unchanged(row: Outgoing) -> models.QuerySet:
     """Return the row if nobody has changed since when it is due, or leased it anew."""
     return type(row)._default_manager.filter(pk=row.pk, next_try_at=row.next_try_at)

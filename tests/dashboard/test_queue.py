@@ -131,7 +131,7 @@ def test_a_round_with_nothing_due_is_one_statement(transactional_db):
     Schedule.objects.update(next_run=timezone.now() + timedelta(hours=1))
     queue = Queue()
     with CaptureQueriesContext(connection) as ran:
-        assert queue._look() is False
+        assert queue._start_waiting() is False
     assert len([query for query in ran if "clock_timestamp" not in query["sql"]]) == 1
 
 
@@ -139,17 +139,17 @@ def test_a_task_that_is_queued_is_found_though_nothing_is_due_yet(transactional_
     monkeypatch.setattr(Queue, "_start_next", lambda self, lane: True)
     Schedule.objects.update(next_run=timezone.now() + timedelta(hours=1))
     queue = Queue()
-    assert not queue._look()
+    assert not queue._start_waiting()
     async_task("math.sqrt", 16)
-    assert queue._look()
+    assert queue._start_waiting()
 
 
 def test_what_becomes_due_before_the_next_poll_is_awaited_more_closely(transactional_db):
     entry = Schedule.objects.create(func="math.sqrt", args="16", next_run=timezone.now() + timedelta(hours=1))
     queue = Queue()
-    assert (queue._look(), queue._is_soon) == (False, False)
+    assert (queue._start_waiting(), queue._is_soon) == (False, False)
     Schedule.objects.filter(pk=entry.pk).update(next_run=timezone.now() + timedelta(seconds=POLL_INTERVAL * 0.9))
-    assert (queue._look(), queue._is_soon) == (False, True)
+    assert (queue._start_waiting(), queue._is_soon) == (False, True)
 
 
 def test_an_event_wakes_the_queue(settings, tmp_path):

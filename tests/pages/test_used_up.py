@@ -101,9 +101,9 @@ def test_memory_that_ran_out_names_its_limit(team, agent):
     workspace = make_workspace(team, agent, "small")
     workspace.environment.limits = {"memory_bytes": 256 << 20}
     said = "killed by SIGKILL: out of memory. The limit is 256.0 MB; its environment can set a higher one"
-    assert programs._words(Exit("oom", signal=9), workspace) == said
-    assert programs._words(Exit("exited", exit_status=0), workspace) == "exit 0"
-    inside = programs._words(Exit("exited", exit_status=1, oom_kills=1), workspace)
+    assert programs._end_text(Exit("oom", signal=9), workspace) == said
+    assert programs._end_text(Exit("exited", exit_status=0), workspace) == "exit 0"
+    inside = programs._end_text(Exit("exited", exit_status=1, oom_kills=1), workspace)
     assert inside.startswith("exit 1: a program was killed because memory ran out. The limit is 256.0 MB")
 
 

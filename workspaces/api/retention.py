@@ -182,7 +182,7 @@ def stop(request):
 def put_off(request, wish: PutOff):
     """Put off all sweeps of the team for some days: a hold on the whole team, which can be released."""
     team = _team(request, "manage_retention")
-    return Status(201, _hold(sweeps.put_off(team, wish.days, by=request.auth.actor, reason=wish.reason)))
+    return Status(201, _hold_out(sweeps.put_off(team, wish.days, by=request.auth.actor, reason=wish.reason)))
 
 
 def _sweep(row: Operation) -> dict:
@@ -204,7 +204,7 @@ def _sweep(row: Operation) -> dict:
 def list_holds(request):
     """Return the holds in force, the newest first."""
     rows = Hold.objects.active().filter(team=_team(request, "read")).select_related("team", "workspace", "snapshot")
-    return Status(200, {"holds": [_hold(row) for row in rows.order_by("-created_at")]})
+    return Status(200, {"holds": [_hold_out(row) for row in rows.order_by("-created_at")]})
 
 
 @router.post("/retention/holds", response={201: dict} | PROBLEMS)
@@ -216,7 +216,7 @@ def hold(request, wish: NewHold):
         raise not_found("snapshot")
     snapshot = history.find_snapshot(workspace, wish.snapshot) if wish.snapshot else None
     what = {"workspace": workspace, "snapshot": snapshot}
-    return Status(201, _hold(holds.hold(team, reason=wish.reason, until=wish.until, by=request.auth.actor, **what)))
+    return Status(201, _hold_out(holds.hold(team, reason=wish.reason, until=wish.until, by=request.auth.actor, **what)))
 
 
 @router.delete("/retention/holds/{hold_id}", response={202: dict} | PROBLEMS)
@@ -225,7 +225,7 @@ def release(request, hold_id: str):
     row = get_object_or_404(Hold.objects.visible_to(request.auth).select_related("team"), pk=as_uuid(hold_id))
     holds.release(row, by=_may_hold(request))
     row.refresh_from_db()
-    return Status(202, _hold(row))
+    return Status(202, _hold_out(row))
 
 
 def _may_hold(request):
@@ -233,7 +233,7 @@ def _may_hold(request):
     return request.auth.actor
 
 
-def _hold(row: Hold) -> dict:
+def _hold_out(row: Hold) -> dict:
     return {
         "id": str(row.pk),
         "what": row.what,

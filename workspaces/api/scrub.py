@@ -74,7 +74,7 @@ def search(request, wish: SearchIn):
 @router.get("/scrubs/{scrub_id}", response={200: dict} | PROBLEMS)
 def show_scrub(request, scrub_id: UUID):
     """Return a search or a purge with its progress, and once it is over its outcome: places, or the receipt's id."""
-    return Status(200, _shown(_found(request, scrub_id)))
+    return Status(200, _shown(_scrub_or_404(request, scrub_id)))
 
 
 @router.post("/scrubs/{scrub_id}/purge", response={202: dict} | PROBLEMS)
@@ -88,7 +88,7 @@ def purge(request, scrub_id: UUID, wish: PurgeIn):
 @router.post("/scrubs/{scrub_id}/stop", response={202: dict} | PROBLEMS)
 def stop(request, scrub_id: UUID):
     """Stop a search or a purge. What was purged before stays purged."""
-    row = _found(request, scrub_id)
+    row = _scrub_or_404(request, scrub_id)
     if not asking.stop(row):
         raise conflict("It has ended or is already stopping.")
     row.refresh_from_db()
@@ -112,6 +112,6 @@ def show_receipt(request, receipt_id: UUID):
     return Status(200, receipts.as_download(find(rows, receipt_id, "receipt")))
 
 
-def _found(request, pk: UUID) -> Operation:
+def _scrub_or_404(request, pk: UUID) -> Operation:
     rows = Operation.objects.filter(team=_team(request), kind__in=(asking.SEARCH, asking.PURGE))
     return find(rows, pk, "search or purge")

@@ -229,10 +229,10 @@ def _blocked(mine: dict[bytes, Touched], other: dict[bytes, Touched]) -> set[byt
 def _is_same(left: Entry | None, right: Entry | None) -> bool:
     if left is None or right is None:
         return left is right
-    return _told(left) == _told(right)
+    return _compared_fields(left) == _compared_fields(right)
 
 
-def _told(entry: Entry) -> tuple:
+def _compared_fields(entry: Entry) -> tuple:
     """Return what a review is about; owners differ between a workspace and its forks, and times always."""
     return entry.kind, entry.mode, entry.flags, entry.kind != FOLDER and entry.content, entry.target
 

@@ -54,7 +54,7 @@ def hidden_from_reader(store: Store | None = None, *trees: str) -> Callable[[byt
 def linked_to_secrets(store: Store, tree: str) -> set[bytes]:
     """Return the paths of files that have a secret path too, as another hard link."""
     groups = defaultdict(list)
-    for path, entry in _below(store, tree, b""):
+    for path, entry in _descendants(store, tree, b""):
         if entry.link:
             groups[entry.link].append(path)
     return {path for paths in groups.values() if any(map(is_secret_path, paths)) for path in paths}
@@ -76,10 +76,10 @@ def is_in_bare_repository(path: bytes, names_in: Callable[[bytes], set[bytes]]) 
 
 def any_in(store: Store, tree: str, folder: bytes, wanted: Callable[[bytes], bool]) -> bool:
     """Return whether a path below a folder of a tree is wanted."""
-    return any(wanted(path) for path, _ in _below(store, tree, folder))
+    return any(wanted(path) for path, _ in _descendants(store, tree, folder))
 
 
-def _below(store: Store, tree: str, folder: bytes) -> Iterator[tuple[bytes, Entry]]:
+def _descendants(store: Store, tree: str, folder: bytes) -> Iterator[tuple[bytes, Entry]]:
     waiting = [folder]
     while waiting:
         outer = waiting.pop()

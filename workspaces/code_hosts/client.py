@@ -60,10 +60,10 @@ class Client:
                         raise Unreachable("its answer is too long")
                 return response.status, _parsed(bytes(raw)), response.headers.get("Location", "")
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            raise Unreachable(_words(error)) from None
+            raise Unreachable(_error_text(error)) from None
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {SECONDS} seconds"
     return str(error)[:200] or type(error).__name__

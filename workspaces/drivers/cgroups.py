@@ -29,12 +29,12 @@ def hierarchies() -> list[Hierarchy]:
     own = _own_groups()
     for mount, root, kind, options in _mounts():
         if kind == "cgroup2":
-            found += _version_2(mount, _below(mount, root, own.get("", "/")))
+            found += _version_2(mount, _group_folder(mount, root, own.get("", "/")))
         else:
             limits = frozenset(limit for limit, name in CONTROLLER.items() if name in options)
             if limits:
                 controller = CONTROLLER[min(limits)]
-                found += _version_1(_below(mount, root, own.get(controller, "/")), limits)
+                found += _version_1(_group_folder(mount, root, own.get(controller, "/")), limits)
     taken: set[str] = set()
     usable = []
     for hierarchy in found:
@@ -90,9 +90,9 @@ def oom_file_of(pid: int) -> str | None:
     own = _own_groups(pid)
     for mount, root, kind, options in _mounts():
         if kind == "cgroup2":
-            group, name = _below(mount, root, own.get("", "/")), "memory.events"
+            group, name = _group_folder(mount, root, own.get("", "/")), "memory.events"
         elif "memory" in options:
-            group, name = _below(mount, root, own.get("memory", "/")), "memory.oom_control"
+            group, name = _group_folder(mount, root, own.get("memory", "/")), "memory.oom_control"
         else:
             continue
         if group != mount and (group / name).is_file():
@@ -172,7 +172,7 @@ def _mounts() -> list[tuple[Path, str, str, set[str]]]:
     return found
 
 
-def _below(mount: Path, root: str, path: str) -> Path:
+def _group_folder(mount: Path, root: str, path: str) -> Path:
     """Return the folder of the group `path`; the mount point itself if a container hides the path to it."""
     inside = os.path.relpath(path, root) if path.startswith(root) else "."
     folder = mount / inside

@@ -66,7 +66,7 @@ class InitClient:
         try:
             with short_address(Path(path)) as address:
                 self._sock.connect(address)
-            self.hello = self._next(self._until()) if greeted else {"protocol": PROTOCOL}
+            self.hello = self._next(self._deadline()) if greeted else {"protocol": PROTOCOL}
         except OSError as error:
             self.close()
             raise InitGone("The workspace's programs can't be reached: its init process does not answer.") from error
@@ -105,7 +105,7 @@ class InitClient:
             frame = struct.pack(">I", len(body)) + body
             sent = self._sock.sendmsg([frame], rights)
             self._sock.sendall(frame[sent:])
-            until = self._until()
+            until = self._deadline()
             while True:
                 answer = self._next(until)
                 if answer.get("id") == self._last_id:
@@ -156,7 +156,7 @@ class InitClient:
         while self._frame() is not None:
             pass
 
-    def _until(self) -> float:
+    def _deadline(self) -> float:
         """Return the deadline for a complete answer; other frames that arrive meanwhile do not extend it."""
         return time.monotonic() + self._sock.gettimeout()
 

@@ -70,7 +70,7 @@ class Names:
         for path in paths:
             matches = [path]
             if BELOW in path:
-                matches = self._below(path, self.sensitive if only is None else only)
+                matches = self._named_in_folder(path, self.sensitive if only is None else only)
                 matches = [match for match in matches if not any(covers([match], mount) for mount in mounts)]
             elif (sign := WILDCARD.search(path)) and not os.path.lexists(path):
                 matches = sorted(glob.glob(path))
@@ -78,7 +78,7 @@ class Names:
             found += [self._real(match) for match in matches if not covers([*SCRATCH, *places.DEVICES], match)]
         return found
 
-    def _below(self, pattern, sensitive):
+    def _named_in_folder(self, pattern, sensitive):
         """Return what is below a folder and has the pattern's name; in the workspace that is not writable anyway."""
         top, _, name = pattern.partition(BELOW)
         name = name.lstrip("/")

@@ -49,7 +49,7 @@ class Attributes:
             self._wanted |= {line.macro for line in lines if line.macro}
             for line in chain.from_iterable(map(self._parsed, texts)):
                 if line.macro:
-                    self._macros[line.macro] = self._told(line.states)
+                    self._macros[line.macro] = self._effective_states(line.states)
             self._info = self._used(texts[1])
 
     def of(self, path: bytes) -> dict[str, Value]:
@@ -84,12 +84,12 @@ class Attributes:
         """Return the lines with a pattern, with what they say of the attributes that are read."""
         used = []
         for line in self._parsed(text):
-            if line.glob and (told := self._told(line.states)):
+            if line.glob and (told := self._effective_states(line.states)):
                 self._work.take(RUN if line.glob.is_run else KEPT)
                 used.append(line._replace(states=told))
         return used
 
-    def _told(self, states: Iterable[State]) -> tuple[State, ...]:
+    def _effective_states(self, states: Iterable[State]) -> tuple[State, ...]:
         """Return the last of a line's states for each attribute that is read, or macro."""
         last: dict[str, State] = {}
         for state in states:

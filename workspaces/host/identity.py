@@ -94,9 +94,9 @@ class Lead:
         """
         if connection.vendor == "postgresql":
             with self._taking:
-                self._hold()
+                self._take_lock()
 
-    def _hold(self):
+    def _take_lock(self):
         if self._holding is not None and self._holding.is_usable():
             return
         self._let_go()

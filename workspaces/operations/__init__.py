@@ -137,21 +137,21 @@ def claim(operation: Operation, runner) -> Operation | None:
     return Operation.objects.select_related("workspace").get(pk=operation.pk) if won else None
 
 
-def _held(operation: Operation, *phases):
+def _claimed(operation: Operation, *phases):
     return Operation.objects.filter(pk=operation.pk, epoch=operation.epoch, phase__in=phases)
 
 
 def start(operation: Operation):
     """Mark the operation as started: from now on it may have had an effect. Raises StaleEpoch."""
     now = clock.now()
-    if not _held(operation, Phase.CLAIMED).update(phase=Phase.STARTED, started_at=now, lease_until=now + LEASE):
+    if not _claimed(operation, Phase.CLAIMED).update(phase=Phase.STARTED, started_at=now, lease_until=now + LEASE):
         raise StaleEpoch(operation.pk)
     operation.phase, operation.started_at = Phase.STARTED, now
 
 
 def has_started(operation: Operation) -> bool:
     """Return whether the database has the operation as started in this very epoch."""
-    return _held(operation, Phase.STARTED).exists()
+    return _claimed(operation, Phase.STARTED).exists()
 
 
 def extend(runner):
@@ -161,7 +161,7 @@ def extend(runner):
 
 def record_progress(operation: Operation, progress: dict):
     """Record the progress of an operation in flight; ignored if another epoch has it."""
-    _held(operation, Phase.CLAIMED, Phase.STARTED).update(progress=progress)
+    _claimed(operation, Phase.CLAIMED, Phase.STARTED).update(progress=progress)
     operation.progress = progress
 
 
@@ -172,7 +172,7 @@ def request_cancel(operation: Operation) -> bool:
 
 def settle(operation: Operation, outcome: dict):
     """Settle the operation with the outcome {"ok": bool, "reason": message, …}. Raises StaleEpoch."""
-    if not _held(operation, Phase.CLAIMED, Phase.STARTED).update(
+    if not _claimed(operation, Phase.CLAIMED, Phase.STARTED).update(
         phase=Phase.SETTLED, outcome=outcome, settled_at=clock.now(), lease_until=None
     ):
         raise StaleEpoch(operation.pk)
@@ -182,7 +182,7 @@ def settle(operation: Operation, outcome: dict):
 def declare_uncertain(operation: Operation, reason: str, code: str):
     """Mark an operation whose effect is unknown; it is not retried automatically. Raises StaleEpoch."""
     outcome = {"ok": False, "reason": reason, "reason_code": code}
-    if not _held(operation, Phase.CLAIMED, Phase.STARTED).update(
+    if not _claimed(operation, Phase.CLAIMED, Phase.STARTED).update(
         phase=Phase.UNCERTAIN, outcome=outcome, settled_at=clock.now(), lease_until=None
     ):
         raise StaleEpoch(operation.pk)
@@ -191,19 +191,19 @@ def declare_uncertain(operation: Operation, reason: str, code: str):
 
 def requeue(operation: Operation):
     """Requeue an operation that was claimed but certainly not started."""
-    _held(operation, Phase.CLAIMED, Phase.STARTED).update(phase=Phase.DUE, lease_until=None, started_at=None)
+    _claimed(operation, Phase.CLAIMED, Phase.STARTED).update(phase=Phase.DUE, lease_until=None, started_at=None)
 
 
 def put_behind(operation: Operation, earlier: Operation):
     """Let the operation be due after another; what that one submits on its end comes before it."""
     due_at = max(clock.now(), earlier.due_at) + timedelta(milliseconds=1)
-    _held(operation, Phase.CLAIMED, Phase.STARTED).update(due_at=due_at)
+    _claimed(operation, Phase.CLAIMED, Phase.STARTED).update(due_at=due_at)
 
 
 def put_off(operation: Operation, why: str):
     """Make the operation due a little later; call `requeue` after it. It has to be repeatable from its beginning."""
     later = {"due_at": clock.now() + PUT_OFF, "progress": operation.progress | {WAITS: why}}
-    _held(operation, Phase.CLAIMED, Phase.STARTED).update(**later)
+    _claimed(operation, Phase.CLAIMED, Phase.STARTED).update(**later)
 
 
 def expired_claims(runner):

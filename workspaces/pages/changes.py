@@ -47,7 +47,7 @@ def changes(request, team, key):
             lines = SHOWN_LINES if path_in(request) else diff_sections.FIRST_LINES
             points = context["from_value"], context["to_value"]
             view = view_of(request, head.workspace, *points, first_lines=lines)
-            context |= _found(request, view)
+            context |= _changed_files(request, view)
         except Problem as problem:
             if problem.status == 404:
                 raise Http404(problem.detail) from None
@@ -131,7 +131,7 @@ def view_of(request, workspace, from_: str, to: str, *, first_lines: int = diff_
     )
 
 
-def _found(request, view: View) -> dict:
+def _changed_files(request, view: View) -> dict:
     """Return the changed files, and the sections of one page of them. Raises Problem if the points cannot be read."""
     comparison = view.comparison
     every = comparison.written(with_ignored=view.with_ignored)

@@ -86,7 +86,7 @@ def propose(request, team, key):
 @require_safe
 def lesson(request, pk):
     """Show a lesson, and the difference that a decision on it makes to what workspaces are given."""
-    found = _found(request, pk)
+    found = _lesson_or_404(request, pk)
     decides = found.state in (LessonState.PROPOSED, LessonState.ACCEPTED)
     context = {
         "nav": "lessons",
@@ -101,7 +101,7 @@ def lesson(request, pk):
     return render(request, "workspaces/lesson.html", context)
 
 
-def _found(request, pk) -> Lesson:
+def _lesson_or_404(request, pk) -> Lesson:
     try:
         return lessons.find(request.caller, pk)
     except Problem as problem:
@@ -109,7 +109,7 @@ def _found(request, pk) -> Lesson:
 
 
 def _decide(request, pk, do, say: str):
-    found = _found(request, pk)
+    found = _lesson_or_404(request, pk)
     must(request.caller, "decide_lesson", found.team_id)
     here = reverse("lesson", args=[pk])
     return carry_out(request, lambda: do(found), then=here, say=say)
@@ -136,7 +136,7 @@ def remove(request, pk):
     """Ask before an accepted lesson is removed; a POST removes it."""
     by = request.caller.actor
     if request.method != "POST":
-        must(request.caller, "decide_lesson", _found(request, pk).team_id)
+        must(request.caller, "decide_lesson", _lesson_or_404(request, pk).team_id)
         return ask_first(
             request,
             title=gettext("Remove this lesson?"),

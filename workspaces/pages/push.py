@@ -43,7 +43,7 @@ def push(request, team, key):
         must_be_shown(shown)
         return export.push(head.workspace, fields["branch"], by=request.caller.actor, **shown)
 
-    if not is_confirmed(request) and form.is_valid() and (why := _second_look(head.workspace, form, shown)):
+    if not is_confirmed(request) and form.is_valid() and (why := _default_branch_warning(head.workspace, form, shown)):
         return ask_first(request, **why, back=_address(head, branch=form.cleaned_data["branch"]))
     return take_form(
         request,
@@ -56,7 +56,7 @@ def push(request, team, key):
     )
 
 
-def _second_look(workspace, form: BranchForm, shown: dict) -> dict:
+def _default_branch_warning(workspace, form: BranchForm, shown: dict) -> dict:
     """Return what `ask_first` says of a push to the source's default branch; {} for one to another branch."""
     branch = form.cleaned_data["branch"]
     try:

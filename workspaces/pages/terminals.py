@@ -68,7 +68,7 @@ def share(request, team, key, pk):
 @signed_in
 @require_safe
 def terminal(request, team, key, pk):
-    head, found = _look(request, team, key, pk)
+    head, found = _open_page(request, team, key, pk)
     return render(request, "workspaces/terminal.html", _context(head, found))
 
 
@@ -77,7 +77,7 @@ def terminal(request, team, key, pk):
 @require_safe
 def recording(request, team, key, pk):
     """Play the recording so far."""
-    head, found = _look(request, team, key, pk)
+    head, found = _open_page(request, team, key, pk)
     context = _context(head, found) | {"asked": _asked_meanwhile(found)}
     return render(request, "workspaces/terminal_recording.html", context)
 
@@ -93,7 +93,7 @@ def _asked_meanwhile(terminal) -> list[tuple]:
 @require_safe
 def cast(request, team, key, pk):
     """Download the recording so far as an asciicast, version 2."""
-    _, found = _look(request, team, key, pk)
+    _, found = _open_page(request, team, key, pk)
     lines = (line.encode() for line in terminals.cast_of(found))
     return download(request, lines, f"{key}-{str(pk)[:8]}.cast", "application/x-asciicast")
 
@@ -102,11 +102,11 @@ def cast(request, team, key, pk):
 @require_safe
 def log(request, team, key, pk):
     """Download the recorded output so far."""
-    _, found = _look(request, team, key, pk)
+    _, found = _open_page(request, team, key, pk)
     return download(request, terminals.log_of(found), f"{key}-{str(pk)[:8]}.log")
 
 
-def _look(request, team, key, pk):
+def _open_page(request, team, key, pk):
     head = load_header(request, team, key, TAB)
     # A terminal whose recording was deleted has no page; the list says how it ended.
     rows = Terminal.objects.select_related("operation", "run")

@@ -248,7 +248,7 @@ def timeline_of(workspace, *, before: str = "", day: str = "", only_files: bool 
     events = Event.objects.filter(
         team=workspace.team_id, workspace_id=workspace.pk, verb__in=CHANGE_FILES if only_files else EVENT_LABELS
     )
-    entries += [Entry("event", e.at, e, _words(e)) for e in _newest(events, "at", until)]
+    entries += [Entry("event", e.at, e, _event_text(e)) for e in _newest(events, "at", until)]
     entries.sort(key=lambda entry: entry.at, reverse=True)
     shown = entries[:ENTRIES_PER_PAGE]
     _count_lines(workspace, shown)
@@ -293,7 +293,7 @@ def _snapshot_before(entry: Entry):
     return entry.thing.snapshot_before if entry.kind == "action" else None
 
 
-def _words(event) -> str:
+def _event_text(event) -> str:
     if event.verb == "workspace.pushed" and not event.data.get("ok"):
         return gettext("Could not be pushed")
     if event.verb == "workspace.pull_request" and not event.data.get("ok"):

@@ -52,7 +52,9 @@ def holds_programs(workspace) -> bool:
 
 def offered(driver: str) -> str:
     """Return the strongest isolation a live host offers with this driver: the default minimum of an environment."""
-    levels = [p[driver].get("isolation") for p in _said() if driver in p and p[driver].get("available")]
+    levels = [
+        p[driver].get("isolation") for p in _reported_capabilities() if driver in p and p[driver].get("available")
+    ]
     known = [level for level in levels if level in LEVELS]
     return max(known, key=LEVELS.index, default=capabilities.of(driver).isolation)
 
@@ -63,20 +65,20 @@ def too_little(driver: str, offered: str, minimum: str) -> str:
 
 def available() -> list[str]:
     """Return the drivers that a new workspace can use now."""
-    said = _said()
+    said = _reported_capabilities()
     able = {name for probes in said for name, probe in probes.items() if probe.get("available")}
     made = capabilities.drivers_with(own_folder=False)
     return [name for name in made if name == capabilities.DEFAULT or name in able]
 
 
-def _said() -> list[dict]:
+def _reported_capabilities() -> list[dict]:
     """Return the capabilities reported by each live runner: a list of {driver: probe}."""
     return list(Runner.objects.alive().order_by("host").values_list("capabilities", flat=True))
 
 
 def why_not(driver: str) -> str:
     """Return why no host can use this driver now, as text for a person; "" if one can."""
-    probes = [probes[driver] for probes in _said() if driver in probes]
+    probes = [probes[driver] for probes in _reported_capabilities() if driver in probes]
     if any(probe.get("available") for probe in probes):
         return ""
     said = [probe[part] for probe in probes for part in ("reason", "what_to_do") if probe.get(part)]

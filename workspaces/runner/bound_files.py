@@ -78,13 +78,13 @@ class Contents:
         if path.startswith(b"~/"):
             path = self.home + path[1:]
         if not path.startswith(b"/"):
-            found = (self._look(folder + b"/" + path, keeps=keeps) for folder in self.search)
+            found = (self._state_of(folder + b"/" + path, keeps=keeps) for folder in self.search)
             told = next((one for one in found if one is not None), None)
         else:
-            told = self._look(path, keeps=keeps)
+            told = self._state_of(path, keeps=keeps)
         return told and told | {"kind": kind}
 
-    def _look(self, path: bytes, *, keeps: bool) -> dict | None:
+    def _state_of(self, path: bytes, *, keeps: bool) -> dict | None:
         told = {"path": path, "sha256": "", "size": None}
         try:
             place = self._resolve(path)

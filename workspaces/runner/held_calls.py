@@ -42,7 +42,7 @@ async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: di
     if envelope.get("redacted"):
         more["redaction"] = {"command": redacted_files.redactor(), "hidden": values}
     try:
-        return await daemon.thread(_told, owner, ticket, command, cwd, envelope, asked, more)
+        return await daemon.thread(_ticket_text, owner, ticket, command, cwd, envelope, asked, more)
     except BaseException:
         daemon.network.passes(owner.run_id).end(token)
         raise
@@ -108,7 +108,7 @@ def _refused(owner, ticket: str) -> list[dict]:
         return refusals(init.request("refused", ticket=ticket).get("blocked"))
 
 
-def _told(owner, ticket: str, command: str, cwd: str, envelope: dict, reads: dict | None, more: dict) -> str:
+def _ticket_text(owner, ticket: str, command: str, cwd: str, envelope: dict, reads: dict | None, more: dict) -> str:
     envelope = dict(with_repository(envelope, Path(owner.tree)))
     ring = {"envelope": envelope, "workspace": owner.tree, "home": str(home_of(owner.uid)), "shares_signals": True}
     ring |= more

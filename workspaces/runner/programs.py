@@ -105,7 +105,7 @@ def _close(job, owner, token: str):
         job.daemon.network.passes(owner.run_id).end(token)
 
 
-def _words(end, workspace) -> str:
+def _end_text(end, workspace) -> str:
     """Return how a program ended, in words; where memory ran out, with the limit."""
     words, limit = end.words(), limits.in_force(workspace.environment)["memory_bytes"]
     if not limit or not (end.reason == "oom" or end.oom_kills):
@@ -177,7 +177,7 @@ async def _follow(job, hosts=None, owner=None) -> dict:
     if end.reason == "not_started":
         return Refused(end.words(), ReasonCode.NOT_STARTED).outcome()
     told = asdict(end) | {
-        "words": _words(end, job.workspace),
+        "words": _end_text(end, job.workspace),
         "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode(),
     }
     if end.held:

@@ -190,7 +190,7 @@ async def ensure(job, run_set_up) -> str:
     if not job.driver.capabilities.images:
         return ""
     await choose(job)
-    await _look_at_the_name(job)
+    await _record_resolved_image(job)
     base = job.workspace.base
     if await _is_here(job, base.get("layer_digest") or base["digest"]):
         return ""
@@ -219,7 +219,7 @@ def in_use() -> set[str]:
     return {base[name] for base in bases for name in ("layer", "layer_digest", "digest") if base.get(name)}
 
 
-async def _look_at_the_name(job) -> None:
+async def _record_resolved_image(job) -> None:
     """Save what the image's name resolves to now, so that a page can show a change. The workspace keeps its image."""
     base = job.workspace.base
     if base["image"].startswith("/"):

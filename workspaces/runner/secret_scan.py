@@ -174,14 +174,14 @@ def look_at_home(workspace, tree, since, *, by: Actor):
     if not search or workspace.own_folder:
         return
     with tree.files("home") as files:
-        hits, is_complete = _look_below(files, since.timestamp(), search)
+        hits, is_complete = _scan_tree(files, since.timestamp(), search)
     if hits or not is_complete:
         found = [{"path": f"/home/agent/{_shown(path)}", "name": handed.name} for path, handed in hits[:SHOWN]]
         data = {"found": found, "more": max(0, len(hits) - SHOWN), "complete": is_complete}
         lifecycle.record(workspace, by, "secret.in_home", data)
 
 
-def _look_below(files, since: float, search: Search) -> tuple[list, bool]:
+def _scan_tree(files, since: float, search: Search) -> tuple[list, bool]:
     """Return ([(path, HandedSecret)], whether everything was read). Symlinks are not followed.
 
     No program of the workspace runs any more.
@@ -194,7 +194,7 @@ def _look_below(files, since: float, search: Search) -> tuple[list, bool]:
             if stat.S_ISDIR(found.st_mode):
                 folders.append(path)
             elif stat.S_ISREG(found.st_mode) and found.st_ctime >= since - 1:
-                seen, left = _look_into(files, path, search, left)
+                seen, left = _scan_file(files, path, search, left)
                 hits |= {(path, handed): None for handed in seen}
     return list(hits), left > 0
 
@@ -206,7 +206,7 @@ def _listed(files, folder: bytes) -> list:
         return []
 
 
-def _look_into(files, path: bytes, search: Search, left: int) -> tuple[list, int]:
+def _scan_file(files, path: bytes, search: Search, left: int) -> tuple[list, int]:
     """Return (the secrets whose values are in a file, how many bytes may still be read after it)."""
     seen, before, offset = [], b"", 0
     try:

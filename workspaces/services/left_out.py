@@ -7,13 +7,13 @@ MAX_NAMED = 3
 
 def sentences(left: dict) -> list[str]:
     """Return a sentence for each kind of thing that git reported as left out (`left` of runner/git/probe.py push)."""
-    return [_words(kind, left[kind]["count"]) + _named(left[kind]) for kind in KINDS if kind in left]
+    return [_count_text(kind, left[kind]["count"]) + _named(left[kind]) for kind in KINDS if kind in left]
 
 
 KINDS = ("changed", "new", "branches", "stashes", "submodules", "lfs", "ignored")  # the most important first
 
 
-def _words(kind: str, n: int) -> str:
+def _count_text(kind: str, n: int) -> str:
     words = {
         "changed": ngettext("%(n)s file with uncommitted changes", "%(n)s files with uncommitted changes", n),
         "new": ngettext("%(n)s new file that was never committed", "%(n)s new files that were never committed", n),

@@ -50,7 +50,7 @@ def prepare(workspace, wish: dict, *, at_once: bool = False) -> dict:
     if base:
         export.check_push(workspace, base, field="base")
     check_branches(branch, base, [])
-    there = _look_at_base(workspace, base, at_once)
+    there = _base_branch(workspace, base, at_once)
     check_branches(branch, "", there["defaults"])
     if there["missing"]:
         raise invalid(f"{repository.path} at {repository.site} has no branch {base}. Nothing was pushed.", field="base")
@@ -77,7 +77,7 @@ def again(operation: Operation, *, by: Actor) -> Operation:
     return submit(operation.workspace, operation.args | {"sha": outcome["pushed"]["sha"], "seen": ""}, by=by)
 
 
-def _look_at_base(workspace, base: str, at_once: bool) -> dict:
+def _base_branch(workspace, base: str, at_once: bool) -> dict:
     """Return {defaults, missing} of runner/operations/pull_request.py; without an answer, the operation asks again."""
     if at_once and workspace.default_branch:
         return {"defaults": [workspace.default_branch], "missing": False}

@@ -24,15 +24,15 @@ def find(team: Team, name: str, scope: str = "") -> Secret:
 
 
 def of_team(team: Team) -> list[dict]:
-    """Return all secrets of the team by name, in the shape of `_told`."""
-    return _told(team, Secret.objects.filter(team=team))
+    """Return all secrets of the team by name, in the shape of `_as_dicts`."""
+    return _as_dicts(team, Secret.objects.filter(team=team))
 
 
 def of_one(secret: Secret) -> dict:
-    return _told(secret.team, Secret.objects.filter(pk=secret.pk))[0]
+    return _as_dicts(secret.team, Secret.objects.filter(pk=secret.pk))[0]
 
 
-def _told(team: Team, rows) -> list[dict]:
+def _as_dicts(team: Team, rows) -> list[dict]:
     named, given = _environments(team), _workspaces(team)
     return [
         {

@@ -31,7 +31,7 @@ class KeptFiles:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
 
     def stat(self, path: bytes) -> Found:
-        return _found(self._entry(path))
+        return _status_of(self._entry(path))
 
     def entries(self, path: bytes) -> Iterator[tuple[bytes, Found]]:
         found = self._entry(path)
@@ -40,7 +40,7 @@ class KeptFiles:
         if not found.kept:
             return
         for entry in self._store.ls(self._tree, path):
-            yield entry.name, _found(entry)
+            yield entry.name, _status_of(entry)
 
     def readlink(self, path: bytes) -> bytes:
         entry = self._entry(path)
@@ -69,6 +69,6 @@ class KeptFile:
         pass
 
 
-def _found(entry) -> Found:
+def _status_of(entry) -> Found:
     kind = _TYPES.get(entry.type, stat.S_IFCHR)
     return Found(kind | stat.S_IMODE(entry.mode), entry.size, entry.mtime_ns, st_blocks=-(-entry.size // 512))

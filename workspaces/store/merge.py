@@ -180,7 +180,7 @@ class _Merge:
                 self._put(new, coming)
                 self._note(new, REMOVED_HERE)
             elif not moved and self.ours.entry(new, None) is not None:
-                self._put_beside(new, coming, RENAMED_TWICE)
+                self._keep_both(new, coming, RENAMED_TWICE)
             elif here.kind != base.kind:
                 self._put(new, coming)
                 self._note(old, WHOLE)
@@ -200,7 +200,7 @@ class _Merge:
             if coming is None:
                 self._note(new, REMOVED_THERE)
             elif self.theirs.entry(new, None) is not None:
-                self._put_beside(new, self.theirs.entry(new, None), RENAMED_TWICE)
+                self._keep_both(new, self.theirs.entry(new, None), RENAMED_TWICE)
                 self._put(old, coming)
             elif coming.kind != base.kind:
                 self._put(old, coming)
@@ -226,7 +226,7 @@ class _Merge:
         elif here.kind == coming.kind == FILE and (base is None or base.kind == FILE):
             self._file(path, base, here, coming, is_there)
         else:
-            self._put_beside(path, coming, WHOLE)
+            self._keep_both(path, coming, WHOLE)
 
     def _file(self, path: bytes, base: Entry | None, here: Entry, coming: Entry, is_there: bool):
         mode = here.mode if base is None else here.mode ^ (base.mode ^ coming.mode) & ~(base.mode ^ here.mode)
@@ -246,7 +246,7 @@ class _Merge:
         if merged is None:
             if not is_there:
                 self._put(path, here)
-            self._put_beside(path, coming, WHOLE)
+            self._keep_both(path, coming, WHOLE)
             return
         content = self.writer.add(merged.content) if merged.content else EMPTY
         extras = {tag: value for tag, value in here.extras.items() if tag not in (LINK, TURNS)}
@@ -277,7 +277,7 @@ class _Merge:
             entry = entry._replace(extras={tag: value for tag, value in entry.extras.items() if tag != LINK})
         self.leaves[path] = entry
 
-    def _put_beside(self, path: bytes, entry: Entry, why: str, of: bytes = b""):
+    def _keep_both(self, path: bytes, entry: Entry, why: str, of: bytes = b""):
         free = self._free(path + b"~" + (of or self.name))
         self._put(free, entry)
         self.beside.add(free)
@@ -307,10 +307,10 @@ class _Merge:
             for above in _ancestors(path):
                 entry = self.leaves[above] if above in self.leaves else self.ours.entry(above, None)
                 if entry is not None:
-                    self._put_beside(above, entry, WHOLE, of=b"here")
+                    self._keep_both(above, entry, WHOLE, of=b"here")
                     self.leaves[above] = None
             if self._has_more_below(path):
-                self._put_beside(path, self.leaves.pop(path), WHOLE)
+                self._keep_both(path, self.leaves.pop(path), WHOLE)
 
     def _has_more_below(self, path: bytes) -> bool:
         """Return whether here is a folder at the path with something in it that stays."""

@@ -172,7 +172,7 @@ class Scan:
         old = node.old
         if old and old.keys == node.keys and old.names == node.names and self._recall(fd, node, twin, depth):
             return node
-        self._look(fd, node, entries, twin, depth)
+        self._scan_entries(fd, node, entries, twin, depth)
         return node
 
     def _leave_out(self, fd: int, node: _Node, entries: list[os.DirEntry]) -> list[os.DirEntry]:
@@ -210,7 +210,7 @@ class Scan:
             self._skip(node, name, reason)
         return True
 
-    def _look(self, fd: int, node: _Node, entries: list[os.DirEntry], twin: Folder | None, depth: int) -> None:
+    def _scan_entries(self, fd: int, node: _Node, entries: list[os.DirEntry], twin: Folder | None, depth: int) -> None:
         old_rows, old_keys = self._known_rows(node)
         twins = {entry.name: entry for entry in twin} if twin else {}
         rows, keys = [], {}

@@ -31,7 +31,7 @@ def unified_rows(hunk) -> SafeString:
             f'<td class="line-number old" data-n="{line.old or ""}"></td>'
             f'<td class="line-number" data-n="{line.new or ""}"></td>'
             f'<td class="sign">{signs.get(line.kind, "")}</td>'
-            f'<td class="line exact"{_moved(line)}>{line.html}{_open(line)}</td></tr>{_said(hunk, line, line)}'
+            f'<td class="line exact"{_moved(line)}>{line.html}{_open(line)}</td></tr>{_comments_row(hunk, line, line)}'
             for line in hunk.lines
         )
     )
@@ -44,7 +44,7 @@ def split_rows(hunk) -> SafeString:
     return mark_safe(
         "".join(
             f"<tr>{_half(left, 'old', 'removed', ears)}{_half(right, 'new', 'added', ears)}</tr>"
-            f"{_said(hunk, left, right)}"
+            f"{_comments_row(hunk, left, right)}"
             for left, right in hunk.rows
         )
     )
@@ -60,7 +60,7 @@ def _half(line, side: str, says: str, ears: dict) -> str:
     return f'{number}<td class="line exact {says}{moved}"{_moved(line)}>{ears[says]}{line.html}{_open(line)}</td>'
 
 
-def _said(hunk, left, right) -> str:
+def _comments_row(hunk, left, right) -> str:
     """Return the row with the comments on a line: those on its old and on its new text."""
     if not hunk.said:
         return ""

@@ -91,19 +91,19 @@ class ClaudeWords(Dialect):
             event=name,
             response=response,
             error=words(event, "error"),
-            failed=name == "PostToolUseFailure" or _says_failed(response),
+            failed=name == "PostToolUseFailure" or _is_failure(response),
             **common,
         )
 
     def answer(self, heard: Heard, reply: Reply) -> dict:
-        response = self._said(heard, reply)
+        response = self._response(heard, reply)
         if not self.gives_more:
             return response
         if reply.user_message:
             response |= {"systemMessage": reply.user_message}
         return response | {"continue": False, "stopReason": reply.ends_turn} if reply.ends_turn else response
 
-    def _said(self, heard: Heard, reply: Reply) -> dict:
+    def _response(self, heard: Heard, reply: Reply) -> dict:
         match heard:
             case Before():
                 return self._decided(heard, reply)
@@ -179,7 +179,7 @@ def _transcript(event: dict) -> str:
     return event["transcript_path"] if isinstance(event.get("transcript_path"), str) else ""
 
 
-def _says_failed(response) -> bool:
+def _is_failure(response) -> bool:
     """Return whether a tool's response reports a failure. Its shape differs from tool to tool."""
     if not isinstance(response, dict):
         return False

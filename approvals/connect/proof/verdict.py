@@ -64,13 +64,13 @@ def prove(dialect: Dialect, path: str = "") -> Proof:
 def of(rows: dict[str, Row]) -> list[Line]:
     """Return the lines of the proof for what was seen."""
     return [
-        Line("heard", *_heard(rows[ALLOWED])),
+        Line("heard", *_call_was_heard(rows[ALLOWED])),
         Line("denied", *_denied(rows[DENIED])),
         Line("out of reach", *_out_of_reach(rows[OUT_OF_REACH])),
     ]
 
 
-def _heard(row: Row) -> tuple[bool, str]:
+def _call_was_heard(row: Row) -> tuple[bool, str]:
     if not row.heard:
         ran = "it ran all the same" if row.ran else "it did not run either"
         return False, f"the call did not arrive at the desk; {ran}"

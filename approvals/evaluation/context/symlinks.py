@@ -69,7 +69,7 @@ def _also_asked(tool: str, arguments: dict, cwd: str, root: str) -> dict:
         return {}
     asked = {"secrets": True} if OPENING.search(command) else {}
     tools = list(dict.fromkeys(PACKAGE_RUNNER.findall(command)))
-    folder = _below(".", cwd, root)
+    folder = _relative_to(".", cwd, root)
     if tools and folder is not None:
         plain = posixpath.normpath(folder)
         asked |= {"tools": tools, "folder": "" if plain == "." else plain}
@@ -97,7 +97,7 @@ def _paths(tool: str, arguments: dict, cwd: str, root: str, commands: list) -> t
     for tried, (path, folder) in enumerate(_named(tool, arguments, cwd, root, commands)):
         if tried >= MAX_TRIED or len(found) > MAX_PATHS:
             return list(found)[:MAX_PATHS], False
-        if below := _below(path, folder, root):
+        if below := _relative_to(path, folder, root):
             found[below] = None
     return list(found), len(found) <= MAX_PATHS
 
@@ -126,7 +126,7 @@ def _patched(arguments: dict) -> list[str]:
         return []
 
 
-def _below(path: str, cwd: str, root: str) -> str | None:
+def _relative_to(path: str, cwd: str, root: str) -> str | None:
     """Return the path relative to the root, not normalised; None if the text alone leads outside it."""
     if beneath(path, cwd, root) is None:
         return None

@@ -148,13 +148,13 @@ def _tar_effects(letters, archive, folder, operands, judge):
     if letters & {"c", "r", "u"}:
         found += judge.writes(archive) if archive else []
         found += judge.reads(folder) if folder else []
-        return found + [e for word in operands for e in judge.reads(_below(folder, word), folder=True)]
+        return found + [e for word in operands for e in judge.reads(_in_folder(folder, word), folder=True)]
     if "t" in letters:
         return found + (judge.reads(archive) if archive else [])
     return [*found, impacts.unknown("uses tar in a way that is not known")]
 
 
-def _below(folder, word):
+def _in_folder(folder, word):
     """Return a path as a program reads it that went to `folder` before."""
     if folder is None or word.text.startswith("/"):
         return word

@@ -124,9 +124,9 @@ class Gate:
             held = _Late()
             with self._lock:
                 self._held[messages.key_of(message["id"])] = held
-            threading.Thread(target=self._hold, args=(held, call), daemon=True).start()
+            threading.Thread(target=self._run_when_answered, args=(held, call), daemon=True).start()
 
-    def _hold(self, held: "_Late", call: ToolCall):
+    def _run_when_answered(self, held: "_Late", call: ToolCall):
         key = messages.key_of(call.message["id"])
         question = self._questions.of(call, lambda: self._definition(call))
 

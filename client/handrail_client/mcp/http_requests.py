@@ -122,7 +122,7 @@ class Request(BaseHTTPRequestHandler):
         elif not self.gate.hold(self.mcp_session, message["id"], question):
             self._answer(400, messages.error(message["id"], messages.INVALID_REQUEST, TAKEN))
         else:
-            self._hold(question, call)
+            self._stream_answer(question, call)
 
     def _checked_definition(self, call: ToolCall) -> Definition:
         found = self._definition(call)
@@ -139,7 +139,7 @@ class Request(BaseHTTPRequestHandler):
 
         return Definition.read(call.name, page)
 
-    def _hold(self, question: HeldCall, call: ToolCall):
+    def _stream_answer(self, question: HeldCall, call: ToolCall):
         sent: list = []
         tell_client = call.teller(lambda note: notes.append(event_of(note)))
         notes: list[bytes] = []

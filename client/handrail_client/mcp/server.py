@@ -70,12 +70,12 @@ class Server:
             self._answer(wrong)
         elif method == "tools/call":
             threading.Thread(target=self._call, args=(message, params), daemon=True).start()
-        elif (told := _told(message, method, params)) is not None:
+        elif (told := _protocol_result(message, method, params)) is not None:
             self._answer(messages.result(message_id, told))
         else:
             self._answer(messages.error(message_id, messages.NO_METHOD, f"Handrail has no {method[:80]}."))
 
-    def _said(self, message: dict, words: str, *, is_error: bool = False):
+    def _answer_text(self, message: dict, words: str, *, is_error: bool = False):
         told = messages.text_result(message, words, is_error=is_error)
         if protocol.has_meta(message):
             told |= {"result": _by_handrail(told["result"])}
@@ -91,7 +91,7 @@ class Server:
         except (HandrailError, ValueError, TypeError, KeyError, OSError) as error:
             words, is_error = str(error), True
         if not self._is_cancelled(message["id"]):
-            self._said(message, words, is_error=is_error)
+            self._answer_text(message, words, is_error=is_error)
 
     def _ask(self, message: dict, given: Any):
         """Ask, and answer as Claude Code's --permission-prompt-tool does: with one text, and nothing beside it."""
@@ -107,13 +107,13 @@ class Server:
 
         def allow(used: Action):
             said = {"behavior": "allow", "updatedInput": used.arguments}
-            self._said(message, json_text.dumps(said))
+            self._answer_text(message, json_text.dumps(said))
 
         refused = call.settle(allow, self._teller(message))
         with self._lock:
             del self._asking[key]
         if refused is not None:
-            self._said(message, json_text.dumps({"behavior": "deny", "message": refused}))
+            self._answer_text(message, json_text.dumps({"behavior": "deny", "message": refused}))
 
     def _teller(self, message: dict) -> Callable[[Action], None]:
         token, steps = messages.progress_token(message), itertools.count(1)
@@ -153,7 +153,7 @@ def _malformed(message: dict) -> dict | None:
     return None
 
 
-def _told(message: dict, method: str, params: dict) -> dict | None:
+def _protocol_result(message: dict, method: str, params: dict) -> dict | None:
     """Return the result of what asks nobody; None if the request's generation has no such method."""
     if protocol.has_meta(message):
         found = {

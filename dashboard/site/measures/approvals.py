@@ -50,13 +50,13 @@ def calls(team_id, period: Period) -> dict:
             counts[row["way"]] += row["n"]
     rules = sorted(by_rule.items(), key=lambda item: (-item[1].total(), item[0]))
     return {
-        **_told(sum(days.values(), Counter())),
-        "by_rule": [{"rule": rule} | _told(counts) for rule, counts in rules[:MAX_RULES]],
-        "by_day": {day: _told(counts) for day, counts in days.items()},
+        **_counts_by_name(sum(days.values(), Counter())),
+        "by_rule": [{"rule": rule} | _counts_by_name(counts) for rule, counts in rules[:MAX_RULES]],
+        "by_day": {day: _counts_by_name(counts) for day, counts in days.items()},
     }
 
 
-def _told(ways: Counter) -> dict[str, int]:
+def _counts_by_name(ways: Counter) -> dict[str, int]:
     """Return the counts by name; who denied was asked, too."""
     return {name: ways[name] for name in COUNTED} | {"asked": ways["asked"] + ways["denied"]}
 

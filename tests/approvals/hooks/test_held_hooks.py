@@ -58,14 +58,14 @@ def test_an_outage_after_an_approval_was_used_makes_no_second_action(agent_token
     monkeypatch.setattr(outages, "PAUSE", 0.05)
     away = OperationalError("the connection is lost")
     away.__cause__ = psycopg.OperationalError("the connection is lost")
-    keep, failing = view._keep_what_it_says, [away]
+    keep, failing = view._record_conversation, [away]
 
     def keep_later(*arguments):
         if failing:
             raise failing.pop()
         keep(*arguments)
 
-    monkeypatch.setattr(view, "_keep_what_it_says", keep_later)
+    monkeypatch.setattr(view, "_record_conversation", keep_later)
     answer = asyncio.run(send_hook(agent_token, before(LIST)))
     assert answer.json["hookSpecificOutput"]["permissionDecision"] == "allow"
     assert not failing

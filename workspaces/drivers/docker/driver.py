@@ -175,7 +175,7 @@ class DockerDriver(LocalDriver):
                 listener.close()
                 hello = self._hello(record, lambda: runs(client.inspect_container(made)))
                 if hello is None:
-                    raise DriverError(_said(client, made))
+                    raise DriverError(_why_init_failed(client, made))
             except APIError as error:
                 raise DriverError(self._explain_start(error)) from error
             finally:
@@ -193,7 +193,7 @@ class DockerDriver(LocalDriver):
                 return door.accept()[0]
             if not runs(client.inspect_container(container)):
                 break
-        raise DriverError(_said(client, container))
+        raise DriverError(_why_init_failed(client, container))
 
     def _description(self, client: APIClient, spec: RunSpec, image: dict, shown: Path, info: dict) -> dict:
         """Return the arguments of create_container()."""
@@ -374,7 +374,7 @@ def _own_kernel(runtime: dict) -> tuple[str, str]:
     )
 
 
-def _said(client: APIClient, container: str) -> str:
+def _why_init_failed(client: APIClient, container: str) -> str:
     """Return a sentence on why the container's init did not come up."""
     log = client.logs(container, tail=20).decode(errors="replace").strip()
     state = client.inspect_container(container)["State"]

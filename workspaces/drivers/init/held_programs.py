@@ -70,7 +70,7 @@ class HeldPrograms:
                 self.selector.unregister(listener)
                 refusals.close()
                 self.listening.discard(pid)
-                self._look([self.behind.pop(pid)] if pid in self.behind else [])
+                self._record_new_protected([self.behind.pop(pid)] if pid in self.behind else [])
 
         self.selector.register(listener, selectors.EVENT_READ, answer)
 
@@ -91,12 +91,12 @@ class HeldPrograms:
 
     def take(self, taken):
         """Forget the paths in `taken`; return (created, appeared), the others, relative to the workspace."""
-        self._look(list(self.behind.values()))
+        self._record_new_protected(list(self.behind.values()))
         self.created = [path for path in self.created if path not in taken]
         self.appeared = [path for path in self.appeared if path not in taken]
         return self.created, self.appeared
 
-    def _look(self, rings):
+    def _record_new_protected(self, rings):
         """Note the protected paths that are there since programs started that now run in the background."""
         # Not moved as those of a call are: the person may have made them, while a dev server runs for hours.
         new = [path for path in _created(rings) if path not in self.known]

@@ -34,26 +34,26 @@ class GuestTree(RemoteTree):
 
     @contextmanager
     def opened(self) -> Iterator[RemoteLive]:
-        with self._held(self._timeout_s) as live:
+        with self._locked_connection(self._timeout_s) as live:
             yield live
 
     @contextmanager
     def files(self, folder: str = "tree") -> Iterator[RemoteFiles]:
-        with self._held(FILES_S) as live, open_folder(live, folder, partial(self.files, folder)) as files:
+        with self._locked_connection(FILES_S) as live, open_folder(live, folder, partial(self.files, folder)) as files:
             yield files
 
     @contextmanager
     def tree_and_home(self) -> Iterator[tuple[RemoteFiles, RemoteFiles]]:
         """Open both over one connection: opening one inside the other would deadlock on the port's lock."""
         with (
-            self._held(FILES_S) as live,
+            self._locked_connection(FILES_S) as live,
             open_folder(live, "tree", partial(self.files, "tree")) as tree,
             open_folder(live, "home", partial(self.files, "home")) as home,
         ):
             yield tree, home
 
     @contextmanager
-    def _held(self, timeout_s: float) -> Iterator[RemoteLive]:
+    def _locked_connection(self, timeout_s: float) -> Iterator[RemoteLive]:
         """Yield the server's connection while holding the port's lock; DriverError if others keep it busy."""
         with _changing:
             turn = _turns.setdefault(str(self._port), threading.Lock())

@@ -114,12 +114,12 @@ def _must_be_clean(disk: Path) -> None:
 def _digest(disk: Path, base: str) -> str:
     """Return the digest over the base image's digest and the disk's content."""
     hashed = hashlib.sha256(f"layer on {base}\n".encode())
-    for at, data in _held(disk):
+    for at, data in _data_chunks(disk):
         hashed.update(struct.pack("<QI", at, len(data)) + data)
     return f"sha256:{hashed.hexdigest()}"
 
 
-def _held(disk: Path) -> Iterator[tuple[int, bytes]]:
+def _data_chunks(disk: Path) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, bytes) of every chunk that is not all zeros, without reading holes."""
     empty = bytes(CHUNK)
     with open(disk, "rb") as file:
@@ -144,6 +144,6 @@ def _move(disk: Path, target: Path) -> None:
             raise
         with open(target, "wb") as file:  # the layers are on another file system
             file.truncate(disk.stat().st_size)
-            for at, data in _held(disk):
+            for at, data in _data_chunks(disk):
                 file.seek(at)
                 file.write(data)

@@ -84,7 +84,7 @@ def two(request, team, key):
     context |= {name: _at(request, name, head.workspace) for name in ("at", "with_at")}
     if chosen and "X-Handrail-Refresh" not in request.headers:  # which takes the header only
         try:
-            context |= _found(request, head.workspace, context)
+            context |= _compared_files(request, head.workspace, context)
         except Problem as problem:
             if problem.status == 404:
                 raise Http404(problem.detail) from None
@@ -98,7 +98,7 @@ def _at(request, name: str, workspace: Workspace) -> str:
     return str(parse_point(request.GET.get(name, ""), workspace.head.number if is_gone else history.LIVE))
 
 
-def _found(request, workspace: Workspace, context: dict) -> dict:
+def _compared_files(request, workspace: Workspace, context: dict) -> dict:
     """Return both sides and the files of the page. Raises Problem if a point, or a common snapshot, is not there."""
     left = Point(workspace, history.LIVE if context["at"] == history.LIVE else int(context["at"]))
     right = find_point(f"{context['chosen']}:{context['with_at']}", workspace, request.caller)

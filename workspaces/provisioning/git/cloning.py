@@ -52,7 +52,7 @@ def clone(source: Git, target: Path, *, credential: Credential = NONE, cancel: t
 
 def fetch(git: Callable[..., str], source: Git, env: dict[str, str], *options: str) -> None:
     """Run `git clone` into the current folder. CloneFailed for a source whose history is not whole."""
-    is_partial = source.scheme == "file" and _look_at_folder(git, source.address)
+    is_partial = source.scheme == "file" and _is_partial_clone(git, source.address)
     try:
         git(*pin(source), "clone", *options, "--", contacted(source), ".", env=env)
     except CloneFailed:
@@ -63,7 +63,7 @@ def fetch(git: Callable[..., str], source: Git, env: dict[str, str], *options: s
         raise CloneFailed(SHALLOW)
 
 
-def _look_at_folder(git: Callable[..., str], folder: str) -> bool:
+def _is_partial_clone(git: Callable[..., str], folder: str) -> bool:
     """Return whether the repository in a folder of this host is a partial clone.
 
     Problem 422 if it or its objects are outside of the allowed folders, as those of a linked worktree can be.

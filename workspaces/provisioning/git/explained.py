@@ -32,7 +32,7 @@ def explains(function):
 
 def explained(error: CloneFailed, source: Git) -> CloneFailed:
     """Return the error with a plainer sentence where git's words have one, and with what the host said."""
-    told = str(error) if error.code == "token" else _told(error.said, source)
+    told = str(error) if error.code == "token" else _explanation(error.said, source)
     remote = said.remote_lines(error.said)
     if not (told or remote) or "remote" in error.more:
         return error
@@ -42,7 +42,7 @@ def explained(error: CloneFailed, source: Git) -> CloneFailed:
     return error
 
 
-def _told(words: str, source: Git) -> str:
+def _explanation(words: str, source: Git) -> str:
     """Return a sentence, "" if git's own words are the best there are."""
     if not source.scheme.startswith("http"):
         return ""

@@ -104,7 +104,7 @@ class Push:
                     failed = error
                 if failed.code == "token":
                     raise failed
-                self._look_after(failed)
+                self._check_after(failed)
                 if self.before == self.sha or (_may_be_sent(failed) and self._has_arrived(git, failed, before)):
                     return Pushed(self.branch, self.sha, before)
                 if self.before == before or not self._has(git, self.before):
@@ -116,7 +116,7 @@ class Push:
         self.sha = sha
         self._create("sha256" if len(sha) == 64 else "")
         self.look()
-        self._look_again(before)
+        self._wait_for_branch(before)
         with git_in(self.repository) as git:
             return self._arrived(git, before)
 
@@ -135,7 +135,7 @@ class Push:
             "look at the branch there before you push again."
         )
 
-    def _look_again(self, before: str) -> None:
+    def _wait_for_branch(self, before: str) -> None:
         """Look some times more while the branch is where it was and the push may still arrive."""
         for _ in range(LOOKS):
             if not self.may_arrive(before):
@@ -146,7 +146,7 @@ class Push:
     def _has_arrived(self, git: Callable[..., str], failed: CloneFailed, before: str) -> bool:
         """Return whether the commit is there after a connection that ended. CloneFailed if that stays unknown."""
         with _or_unknown(failed):
-            self._look_again(before)
+            self._wait_for_branch(before)
             if self._arrived(git, before):
                 return True
         if self.may_arrive(before):
@@ -204,7 +204,7 @@ class Push:
             told += " The workspace has only a part of the history (a shallow clone), and the rest is not there."
         return CloneFailed(told, said=error.said, code="refused", more={"remote": remote})
 
-    def _look_after(self, failed: CloneFailed) -> None:
+    def _check_after(self, failed: CloneFailed) -> None:
         """Look again after a push that failed. Raise CloneFailed if the source does not answer."""
         if failed.code == "refused":
             with suppress(CloneFailed):

@@ -68,14 +68,14 @@ class Doors:
         self._open_now[workspace_id] += 1
         try:
             if self._open_now[workspace_id] <= MAX_OPEN:
-                await self._heard(workspace_id, reader, writer)
+                await self._serve_connection(workspace_id, reader, writer)
         finally:
             self._open_now[workspace_id] -= 1
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _heard(self, workspace_id, reader, writer):
+    async def _serve_connection(self, workspace_id, reader, writer):
         lock = asyncio.Lock()
 
         async def send(kind: str, data: bytes):

@@ -106,7 +106,7 @@ class Vitals:
         words = too_large or (_disk_is_full() if driver.capabilities.freeze else "")
         if words and driver.capabilities.freeze:
             vitals["frozen"] = words
-        await self._hold(workspace, driver, owner, vitals.get("frozen", ""))
+        await self._freeze_or_thaw(workspace, driver, owner, vitals.get("frozen", ""))
         await self.daemon.thread(_note, workspace, vitals, words)
 
     async def _size(self, workspace) -> int:
@@ -128,7 +128,7 @@ class Vitals:
         left = (nearly if measured.bytes < nearly else limit) - measured.bytes
         return bool(limit) and _used() - measured.used > max(left, 0)
 
-    async def _hold(self, workspace, driver, owner, words: str):
+    async def _freeze_or_thaw(self, workspace, driver, owner, words: str):
         """Freeze the workspace if there is a reason (`words`), else thaw it.
 
         Whether it is frozen is asked of the driver: the database lacks a freeze after which it could not be written.

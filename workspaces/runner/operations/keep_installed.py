@@ -37,7 +37,7 @@ class KeepInstalled(Kind):
             return done
         async with job.lock():
             tree_id = await job.thread(_store, job)
-        found = await job.thread(_look, job, tree_id)
+        found = await job.thread(_installed_in, job, tree_id)
         return await job.thread(_save, job, tree_id, found)
 
 
@@ -65,7 +65,7 @@ def _store(job: Job) -> str:
     return snapshots.store_of(job.workspace).snapshot(tree, **how, **job.watch()).tree
 
 
-def _look(job: Job, tree_id: str) -> list[dict]:
+def _installed_in(job: Job, tree_id: str) -> list[dict]:
     """Return what the stored folders have. Raise Refused for nothing, or too much."""
     found = scan_home(KeptFiles(snapshots.store_of(job.workspace), tree_id), job.args["folders"])
     if not found["complete"]:

@@ -56,13 +56,13 @@ async def check_all(daemon):
     for driver, run, owner in await daemon.up.owned():
         try:
             if driver.name not in looked_at:
-                looked_at[driver.name] = await _look_at(driver)
+                looked_at[driver.name] = await _probe_backend(driver)
             await _check(daemon, driver, run, owner, *looked_at[driver.name])
         except Exception:
             logger.exception("the run %s could not be checked", run.pk)
 
 
-async def _look_at(driver) -> tuple[str, dict]:
+async def _probe_backend(driver) -> tuple[str, dict]:
     """Return (why the driver's backend does not answer, the Runs that somebody holds up: {run id: sentence})."""
     try:
         return "", dict(await driver.held_up())

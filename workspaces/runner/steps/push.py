@@ -44,7 +44,7 @@ async def push(job: Job, *, again: bool = False) -> Pushed:
     told = await _shown(job) if job.args.get("seen") else None
     try:
         async with _sending(job) as sending:
-            await _look(job, sending, told)
+            await _check_push(job, sending, told)
             if sending.before == sending.sha:
                 if again:
                     return Pushed(sending.branch, sending.sha, sending.before)
@@ -60,7 +60,7 @@ async def push(job: Job, *, again: bool = False) -> Pushed:
         raise _not_pushed(error) from None
 
 
-async def _look(job: Job, sending: pushing.Push, told: dict | None) -> None:
+async def _check_push(job: Job, sending: pushing.Push, told: dict | None) -> None:
     """Unpack what would be pushed, and compare it with what was shown and with what the source has."""
     await job.progress(step="bundle")
     await make_bundle(job, ["HEAD"], sending.bundle)

@@ -43,7 +43,7 @@ async def bring_down(job: Job, code: EndCode, words: str = "", *, thorough: bool
         # A guest's files can be reached only while it is up.
         listened = await ports.of(job.driver, owner)
         await job.driver.end_programs(owner)
-        await _look_at_home(job, await job.open_run())
+        await _scan_home(job, await job.open_run())
         missing_snapshot = await end_snapshot(job, thorough=thorough, ports=listened, services=services)
         await end_run(job, code, words)
         return missing_snapshot
@@ -75,7 +75,7 @@ async def suspend_run(job: Job) -> str:
     # Frozen from before the snapshot until the next start has compared it with the files.
     await job.driver.freeze(owner)
     try:
-        await _look_at_home(job, await job.open_run())
+        await _scan_home(job, await job.open_run())
         missing_snapshot = await end_snapshot(job, ports=await ports.of(job.driver, owner), services=services)
         await job.progress(missing_snapshot=missing_snapshot)
         failpoint("sleep.snapshot")
@@ -115,11 +115,11 @@ async def end_run(job: Job, code: EndCode, words: str = "", *, suspended_run: bo
         await job.thread(_close, run, code, words, suspended_run)
         failpoint("down.closed")
         if not job.driver.capabilities.files_need_run:  # a guest's home was searched while the guest was up
-            await _look_at_home(job, run)
+            await _scan_home(job, run)
     return listened
 
 
-async def _look_at_home(job: Job, run: Run):
+async def _scan_home(job: Job, run: Run):
     """Search the home for secrets, and let others read it. An error here does not keep the Run from ending."""
     try:
         async with job.open_tree() as tree:

@@ -78,7 +78,7 @@ def propose(workspace, text: str, *, caller: Caller, days: int | None = None, no
             days=days,
             created_at=clock.now(),
         )
-        record(workspace, caller.actor, "lesson.proposed", _told(lesson), subject=lesson)
+        record(workspace, caller.actor, "lesson.proposed", _event_data(lesson), subject=lesson)
     return lesson
 
 
@@ -221,10 +221,10 @@ def _move(lesson: Lesson, state: str, **fields):
 
 def _record(lesson: Lesson, by: Actor, verb: str):
     Event.objects.record(
-        lesson.team_id, actor=by, verb=verb, subject=lesson, workspace=lesson.workspace_id, data=_told(lesson)
+        lesson.team_id, actor=by, verb=verb, subject=lesson, workspace=lesson.workspace_id, data=_event_data(lesson)
     )
 
 
-def _told(lesson: Lesson) -> dict:
+def _event_data(lesson: Lesson) -> dict:
     told = {"repository": lesson.repository, "number": lesson.number, "sha256": lesson.sha256}
     return told | {"author": _label(lesson.author)} | ({"redacted": lesson.redacted} if lesson.redacted else {})

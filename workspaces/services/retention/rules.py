@@ -109,7 +109,7 @@ def save(team, changes: dict[tuple[str, str], Terms | None], *, by: Actor) -> bo
         for environment, layer in differing:
             _write(team, environment, layer, after.own.get((environment, layer)))
         if differing:
-            rules = [_told(key, before.own.get(key), after.own.get(key)) for key in sorted(differing)]
+            rules = [_change_text(key, before.own.get(key), after.own.get(key)) for key in sorted(differing)]
             Event.objects.record(team, actor=by, verb="retention.saved", subject=team, data={"rules": rules})
     return bool(differing)
 
@@ -126,7 +126,7 @@ def _columns(terms: Terms) -> dict:
     return {"days": terms.days, "hours": terms.hours} | {f"keep_{count}": getattr(terms, count) for count in COUNTS}
 
 
-def _told(key: tuple[str, str], before: Terms | None, after: Terms | None) -> str:
+def _change_text(key: tuple[str, str], before: Terms | None, after: Terms | None) -> str:
     environment, layer = key
     place = f"{layer} of {environment}" if environment else layer
     return f"{place}: {in_words(after) if after else 'default'} (before: {in_words(before) if before else 'default'})"

@@ -39,13 +39,13 @@ class RemoteFiles:
         return {"do": "file", "verb": verb, "in": self._folder, "path": os.fsdecode(path), **fields}
 
     def stat(self, path: bytes) -> Found:
-        return _found(self._ask("stat", path)["found"])
+        return _checked_status(self._ask("stat", path)["found"])
 
     def entries(self, path: bytes) -> Iterator[tuple[bytes, Found]]:
         with self._live.talk(self._head("entries", path)) as answers:
             for _said, data in answers:
                 for name, *found in json.loads(data) if data else ():
-                    yield _name(name), _found(found)
+                    yield _name(name), _checked_status(found)
 
     def readlink(self, path: bytes) -> bytes:
         return os.fsencode(self._ask("readlink", path)["target"])
@@ -58,7 +58,7 @@ class RemoteFiles:
         found, data = None, b""
         with self._live.talk(self._head("read", path, offset=offset, length=min(length, FILL))) as answers:
             for said, body in answers:
-                found, data = _found(said["found"]), body
+                found, data = _checked_status(said["found"]), body
         return found, data[:length]
 
     def write(self, path: bytes, pieces: Iterable[bytes], *, mode: int | None, owner: int | None) -> bool:
@@ -108,7 +108,7 @@ class RemoteFile:
         pass
 
 
-def _found(fields: list) -> Found:
+def _checked_status(fields: list) -> Found:
     if len(fields) != len(Found._fields) or not all(isinstance(field, int) for field in fields):
         raise StoreError("the guest sent an invalid file status")
     return Found(*fields)

@@ -77,7 +77,7 @@ class Server:
             except Closed:
                 return
             except Exception as error:  # one request must not end the server of all others
-                self.wire.send({"end": True} | _told(error))
+                self.wire.send({"end": True} | _error_message(error))
 
     def hello(self, head: dict, body: bytes) -> None:
         self.found = os.fstat(self.root)
@@ -315,7 +315,7 @@ class Server:
             builder.close()
 
 
-def _told(error: Exception) -> dict:
+def _error_message(error: Exception) -> dict:
     """Return an error as the host is told it."""
     what = "rolled back" if isinstance(error, RolledBack) else type(error).__name__
     number = error.errno if isinstance(error, OSError) else None

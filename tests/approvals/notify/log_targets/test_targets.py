@@ -10,7 +10,7 @@ import pytest
 from approvals import tasks
 from approvals.models import Channel, Delivery, LogTarget
 from approvals.notify.log_targets import alerts, sending, targets
-from approvals.notify.sending import _words
+from approvals.notify.sending import _content
 from dashboard.database import clock
 from dashboard.keys import keyring
 from dashboard.models import Actor, Event, Team
@@ -216,7 +216,7 @@ def test_admins_are_notified_and_nobody_else(team, alice, bob, lena):
     assert {delivery.user for delivery in found} == {alice}
     text = next(one.text for one in found if "damage" in one.text)
     assert text.startswith("Payments: Found damage in the snapshot store (tests, ")
-    assert _words(found[0], None, clock.now()) == ("Handrail alert", found[0].text)
+    assert _content(found[0], None, clock.now()) == ("Handrail alert", found[0].text)
 
 
 def test_an_alert_has_no_command_and_no_path(team):
