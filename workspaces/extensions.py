@@ -40,7 +40,7 @@ class Ports(Protocol):
     def ask_a_person(self, caller, wanted, key: str | None = None) -> dict:
         """Create an action for a person to decide on, from an AskFirst; return {action, status, url, …}."""
 
-    def runs_unasked(self, workspace, command: str, cwd) -> bool:
+    def runs_without_approval(self, workspace, command: str, cwd) -> bool:
         """Return whether the policy lets an agent's shell call run unasked that nothing holds."""
 
     def name_of_action(self, pk) -> dict | None:
@@ -58,7 +58,7 @@ class Ports(Protocol):
     def read_home(self, workspace, tree) -> None:
         """Read the home at the end of a Run, when nothing runs any more and `tree.files("home")` can be read."""
 
-    def told_of_work(self, workspace) -> list[tuple[str, list[str]]]:
+    def pull_request_sections(self, workspace) -> list[tuple[str, list[str]]]:
         """Return what a pull request says beside commits and commands: [(heading, lines of Markdown)]."""
 
     def place_comments(self, section, caller) -> None:
@@ -70,7 +70,7 @@ class Ports(Protocol):
     def agents_at_work(self, workspaces, now: datetime) -> set:
         """Return {(id of a workspace, id of an agent as text)} of what is under way besides operations."""
 
-    def said_in(self, workspace):
+    def messages_in(self, workspace):
         """Return rows with `pk`, `at`, `who`, `text`, `url`: what was said in agents' sessions, for the timeline."""
 
     def open_questions(self, workspace) -> list[dict]:

@@ -48,7 +48,7 @@ def ask(caller, wanted: AskFirst, idempotency_key: str | None = None) -> dict:
     return told | {"result": action.result, "made": _made(action)}
 
 
-def runs_unasked(workspace, command: str, cwd: str) -> bool:
+def runs_without_approval(workspace, command: str, cwd: str) -> bool:
     """Return whether the policy lets an agent's shell call run that nothing holds, without asking anybody."""
     return judge_or_ask("Bash", {"command": command}, cwd, workspace, workspace.team_id).is_allowed
 

@@ -80,7 +80,7 @@ def take_answer(action: Action, call: Call, *, caller, is_last: bool) -> bool:
     return True
 
 
-def said_at_end(session: str, text: str, *, caller):
+def answer_from_last_message(session: str, text: str, *, caller):
     """Take what an agent said last in its turn as the answer to the questions about its session's calls."""
     asked = Q(agent=caller.agent, session=session, status=Status.PENDING, open_question__heard_at__isnull=False)
     for action in Action.objects.filter(asked).select_related("open_question", "workspace") if session and text else ():
@@ -117,8 +117,8 @@ def _in_transcript(call: Call, *, since) -> str:
         return ""  # its transcript is in the workspace
     path = call.transcript or ""
     for reader in CONVERSATIONS.values():
-        if hasattr(reader, "said_since") and transcript_files.can_be(path, reader.FOLDER):
-            return reader.said_since(_end_of(path), call.session, since)
+        if hasattr(reader, "texts_since") and transcript_files.can_be(path, reader.FOLDER):
+            return reader.texts_since(_end_of(path), call.session, since)
     return ""
 
 

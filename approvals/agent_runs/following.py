@@ -229,7 +229,7 @@ def _how(run: AgentRun, turn: AgentTurn, result: ProgramResult) -> tuple[str, st
         return TurnEnd.FAILED, result.error[:2000]
     if command.started_at is None:
         return TurnEnd.FAILED, reason or "Its program did not start."
-    return TurnEnd.CRASHED, ": ".join(filter(None, (outcome.get("words") or reason, result.last_words)))
+    return TurnEnd.CRASHED, ": ".join(filter(None, (outcome.get("words") or reason, result.last_line)))
 
 
 def _close(run: AgentRun, turn: AgentTurn | None, end: str, reason: str = ""):

@@ -1,14 +1,14 @@
 """The contract of a dialect: how one agent's hook is read and answered, and which answers the agent supports.
 
-A dialect has no state and asks nobody. It turns the agent's JSON into an event of `heard.py`, and a `Reply` into the
-agent's JSON. `tests/approvals/agents/test_contract.py` runs with each one.
+A dialect has no state and asks nobody. It turns the agent's JSON into an event of `hook_events.py`, and a `Reply`
+into the agent's JSON. `tests/approvals/agents/test_contract.py` runs with each one.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from approvals.agents.heard import Heard, OfCall
+from approvals.agents.hook_events import HookEvent, OfCall
 from dashboard.text import strict_json
 
 ALLOW, DENY = "allow", "deny"
@@ -68,11 +68,11 @@ class Dialect(ABC):
     printing: tuple[str, ...] = ()  # its searches that print lines without being told to
 
     @abstractmethod
-    def read(self, event: dict, named: str = "") -> Heard:
+    def read(self, event: dict, named: str = "") -> HookEvent:
         """Return the event in Handrail's words. `named` is its name where the agent does not tell it. Problem 422."""
 
     @abstractmethod
-    def answer(self, heard: Heard, reply: Reply) -> dict:
+    def answer(self, heard: HookEvent, reply: Reply) -> dict:
         """Return the response in the agent's own format: a complete object that states a decision."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Dialect(ABC):
         """Return the response to what could not be read: a denial, whatever it was."""
 
     @abstractmethod
-    def hears(self, heard: Heard, reply: Reply) -> bool:
+    def hears(self, heard: HookEvent, reply: Reply) -> bool:
         """Return whether `reply.context` reaches the model in the response to this event."""
 
     # Settings ------------------------------------------------------------------------------------------------------

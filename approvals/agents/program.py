@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 MAX_LINE = 4 << 20  # bytes of one line of output that is read
-MAX_LAST_WORDS = 300  # characters
+MAX_LAST_LINE = 300  # characters
 MAX_SAID = 100_000  # characters of an answer that are kept
 ROOT = "/workspace"  # the files, in each workspace
 MODEL_TOKEN = "HANDRAIL_MODEL_TOKEN"
@@ -50,7 +50,7 @@ class ProgramResult:
     is_answered: bool = False
     error: str = ""
     has_no_session: bool = False  # it does not know the session that it was to resume
-    last_words: str = ""  # the last line that is no event, such as a traceback's
+    last_line: str = ""  # the last line that is no event, such as a traceback's
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Launcher(ABC):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            said = line.decode("utf-8", "replace").strip()[:MAX_LAST_WORDS] or result.last_words
+            said = line.decode("utf-8", "replace").strip()[:MAX_LAST_LINE] or result.last_line
             has_no_session = result.has_no_session or self.says_no_session(line)
-            return replace(result, last_words=said, has_no_session=has_no_session)
+            return replace(result, last_line=said, has_no_session=has_no_session)
         return self.read(row, result) if isinstance(row, dict) else result

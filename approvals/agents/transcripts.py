@@ -8,7 +8,7 @@ tell, and `read(row, state)`: the messages of a row, [] for one that is known an
 whole session, where the agent tells it.
 
 A reader with IS_CONVERSATION, whose rows are all that was said, has `of_sub_agent(path, id)`, where the transcript of a
-session's sub-agent is kept, "" if it cannot be told. It may have `said_since(tail, session, moment)`, the texts of the
+session's sub-agent is kept, "" if it cannot be told. It may have `texts_since(tail, session, moment)`, the texts of the
 agent since then in the last lines of a transcript, and `project_of(folder)` with `beginning(head)`, by which sessions
 in a folder are found that no hook has announced.
 

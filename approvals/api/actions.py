@@ -12,7 +12,7 @@ from approvals.actions import gate, interrupts, questions_to_agents, rehearsals,
 from approvals.actions.mcp_tools import Served
 from approvals.api.action_answers import EvidenceOut, Rows, Whole, row, whole
 from approvals.api.schemas import Digest, ServedTool
-from approvals.api.talk import said_to
+from approvals.api.talk import messages_for
 from approvals.evaluation import calls
 from approvals.evaluation.calls import Call
 from approvals.evaluation.judge import current, with_all
@@ -92,7 +92,7 @@ def _with_hint(answer: dict, workspace, caller) -> dict:
 
 
 def _with_messages(answer: dict, caller) -> dict:
-    return answer | {"messages": said_to(caller, answer["session"])}
+    return answer | {"messages": messages_for(caller, answer["session"])}
 
 
 @router.post("/actions", response={200: Whole, 201: Whole} | PROBLEMS)

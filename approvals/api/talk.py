@@ -80,7 +80,7 @@ def message_out(message: AgentMessage) -> dict:
     return {"by": message.user.get_username()} | {name: getattr(message, name) for name in names}
 
 
-def said_to(caller, session: str) -> list[dict]:
+def messages_for(caller, session: str) -> list[dict]:
     """Return the messages that an agent's answer brings, and note that they were given; [] for a person."""
     if caller.is_person:
         return []

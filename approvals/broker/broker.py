@@ -81,7 +81,9 @@ class Broker(Kind):
             # APPROVED as well: a database restored from a backup may predate the consumption on this host.
             either = Q(status__in=[Status.APPROVED, Status.RUNNING])
             mark_uncertain(action, outcome["reason"], by=job.by, when=either)
-        elif not record_carried(action, _shown(applied or told(outcome)), by=job.by, when=Q(status=Status.RUNNING)):
+        elif not record_carried(
+            action, _shown(applied or for_action(outcome)), by=job.by, when=Q(status=Status.RUNNING)
+        ):
             if action.digest != job.args["digest"]:
                 return  # it needs approval again, for other bytes
             note = f"It did not run: {outcome.get('reason') or 'the runner could not start it.'}"
@@ -236,7 +238,7 @@ def _shown(outcome: dict) -> dict:
     return outcome | {"tail": without_keys(outcome["tail"])[-SHOWN_TAIL:]} if "tail" in outcome else outcome
 
 
-def told(outcome: dict) -> dict:
+def for_action(outcome: dict) -> dict:
     """Convert an operation's outcome to an action's: a program that exited non-zero has failed."""
     if "exit_status" not in outcome:
         return outcome

@@ -82,7 +82,7 @@ class Evidence:
     others: list[FileDiff] = field(default_factory=list)  # further diffs, if it changes more than one file or place
 
     @property
-    def told(self) -> list[tuple[Finding, bool]]:
+    def with_repeats(self) -> list[tuple[Finding, bool]]:
         """The findings, each with whether it says the same as the one before it."""
         before = [None, *(finding.says for finding in self.findings)]
         return [(finding, finding.says == says) for finding, says in zip(self.findings, before, strict=False)]

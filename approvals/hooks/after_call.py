@@ -5,7 +5,7 @@ from contextlib import suppress
 from django.db import transaction
 
 from approvals.actions.transitions import record
-from approvals.agents.heard import After
+from approvals.agents.hook_events import After
 from approvals.evaluation.judge import content
 from approvals.hooks import held_calls, opened_hosts
 from approvals.models import Action

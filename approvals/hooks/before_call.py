@@ -7,7 +7,7 @@ from asgiref.sync import sync_to_async
 
 from approvals.actions import gate
 from approvals.agents.dialect import ALL_DAY, ALLOW, DENY, NONE, WHOLE, Dialect, Reply
-from approvals.agents.heard import Asked, Before, OfCall
+from approvals.agents.hook_events import Asked, Before, OfCall
 from approvals.evaluation.calls import GATE, Call
 from approvals.evaluation.wrapping import can_wrap
 from approvals.hooks import held_calls, opened_hosts, own_prompts, repeated

@@ -4,7 +4,7 @@ from functools import partial
 
 from approvals.actions import gate, questions_to_agents
 from approvals.agents.dialect import Dialect, Reply
-from approvals.agents.heard import After, Ended, TurnEnded, Turning
+from approvals.agents.hook_events import After, Ended, TurnEnded, Turning
 from approvals.evaluation.judge import content
 from approvals.hooks import after_call, opened_hosts, sessions
 from approvals.hooks.before_call import call_of
@@ -59,7 +59,7 @@ def turn_or_session_ended(request, heard: Turning, caller) -> Reply:
     if not isinstance(heard, TurnEnded):
         return Reply()
     if heard.said is not None:
-        questions_to_agents.said_at_end(heard.session, heard.said, caller=caller)
+        questions_to_agents.answer_from_last_message(heard.session, heard.said, caller=caller)
     if heard.is_idle:  # what runs in the background keeps running
         sessions.leave_unclear(heard.session, caller, sessions.TURN_OVER, but_repeats=True)
     # Never keep it from stopping twice, or the agent could loop.

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from approvals.agents import part
 from approvals.agents.dialect import Dialect, Reply
-from approvals.agents.heard import Began
+from approvals.agents.hook_events import Began
 from approvals.hooks.workspace_of import workspace_of
 from dashboard.models import Actor
 from dashboard.problems import Problem

@@ -8,7 +8,7 @@ from approvals.actions import gate
 from approvals.actions.transitions import final_decision
 from approvals.agents.acp.dialect import CLIENT_PREFIX
 from approvals.agents.dialect import ALLOW, Reply
-from approvals.agents.heard import Before, OwnPrompt
+from approvals.agents.hook_events import Before, OwnPrompt
 from approvals.evaluation.judge import content
 from approvals.hooks import held_calls, sessions
 from approvals.models import Action, Status

@@ -12,13 +12,13 @@ from django.urls import reverse
 
 from approvals.actions import interrupts
 from approvals.agents.dialect import DENY, Dialect, Reply
-from approvals.agents.heard import After, Before, Heard, TurnEnded
+from approvals.agents.hook_events import After, Before, HookEvent, TurnEnded
 from approvals.hooks.connection import connection_of
 from approvals.models import Interrupt
 from approvals.sessions import messages
 
 
-def add(reply: Reply, request, heard: Heard, dialect: Dialect, caller) -> Reply:
+def add(reply: Reply, request, heard: HookEvent, dialect: Dialect, caller) -> Reply:
     """Return the reply with the session's messages, or with its interrupt."""
     # What is said to a sub-agent would not reach the agent that a person writes to.
     if not heard.session or heard.in_sub_agent:
@@ -34,7 +34,7 @@ def add(reply: Reply, request, heard: Heard, dialect: Dialect, caller) -> Reply:
     return reply.with_context("\n\n".join(messages.quoted(message) for message in claimed))
 
 
-def _interrupted(reply: Reply, request, heard: Heard, found: Interrupt, caller) -> Reply:
+def _interrupted(reply: Reply, request, heard: HookEvent, found: Interrupt, caller) -> Reply:
     if isinstance(heard, TurnEnded):
         return reply  # it stops, as it was asked to
     connection_of(request).when_sent(partial(interrupts.mark_heard, caller.agent, heard.session, by=caller.actor))

@@ -2,7 +2,7 @@
 
 import re
 
-from approvals.agents.heard import After
+from approvals.agents.hook_events import After
 from workspaces.secrets.masking import masked
 
 TAIL = 4000  # characters of output that are kept

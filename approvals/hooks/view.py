@@ -10,7 +10,18 @@ from asgiref.sync import sync_to_async
 from approvals.actions import interrupts
 from approvals.agents import dialects
 from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
-from approvals.agents.heard import After, Asked, Before, Began, Ended, Heard, OwnPrompt, Prompted, TurnEnded, Turning
+from approvals.agents.hook_events import (
+    After,
+    Asked,
+    Before,
+    Began,
+    Ended,
+    HookEvent,
+    OwnPrompt,
+    Prompted,
+    TurnEnded,
+    Turning,
+)
 from approvals.hooks import before_call, other_hooks, own_prompts, people
 from approvals.hooks.endings import call_ended, turn_or_session_ended
 from approvals.hooks.hold import check_size, read_body, read_caller
@@ -45,12 +56,12 @@ def _read(request) -> tuple:
     return read_caller(request), read_body(request)
 
 
-def _finish(reply: Reply, event: dict, request, heard: Heard, dialect: Dialect, caller) -> Reply:
+def _finish(reply: Reply, event: dict, request, heard: HookEvent, dialect: Dialect, caller) -> Reply:
     _record_conversation(event, request, heard, dialect, caller)
     return _with_people(reply, request, heard, dialect, caller)
 
 
-def _with_people(reply: Reply, request, heard: Heard, dialect: Dialect, caller) -> Reply:
+def _with_people(reply: Reply, request, heard: HookEvent, dialect: Dialect, caller) -> Reply:
     """Return the reply with what people say to the session, and with other agents that are at work beside it."""
     reply = people.add(reply, request, heard, dialect, caller)
     if not isinstance(heard, Before) or reply.decision != ALLOW or not dialect.hears(heard, reply):
@@ -61,7 +72,7 @@ def _with_people(reply: Reply, request, heard: Heard, dialect: Dialect, caller) 
     return reply
 
 
-async def _reply(request, heard: Heard, dialect: Dialect, caller) -> Reply:
+async def _reply(request, heard: HookEvent, dialect: Dialect, caller) -> Reply:
     match heard:
         case Before() | Asked():
             check_size(request)
@@ -101,7 +112,7 @@ def _note_prompt(request, heard: Prompted, caller):
         prompts.save(caller.agent, heard.session, heard.text, workspace)
 
 
-def _record_conversation(event: dict, request, heard: Heard, dialect: Dialect, caller):
+def _record_conversation(event: dict, request, heard: HookEvent, dialect: Dialect, caller):
     """Keep the event's part of the conversation."""
     of_client = dialect.name in dialects.CLIENT_DIALECTS
     workspace = None

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from approvals.agents.heard import Heard
+from approvals.agents.hook_events import HookEvent
 from approvals.evaluation import calls
 from approvals.hooks.connection import UNKNOWN, connection_of
 from dashboard.problems import Problem
@@ -10,7 +10,7 @@ from workspaces.lifecycle import activity
 from workspaces.models import Workspace
 
 
-def workspace_of(request, heard: Heard, caller) -> Workspace | None:
+def workspace_of(request, heard: HookEvent, caller) -> Workspace | None:
     """Return the workspace that the hook is for, None if there is none; it is looked up once. Problem 404, 409, 410."""
     connection = connection_of(request)
     if connection.workspace is UNKNOWN:
@@ -19,7 +19,7 @@ def workspace_of(request, heard: Heard, caller) -> Workspace | None:
     return connection.workspace
 
 
-def sign_of_life(request, heard: Heard, caller):
+def sign_of_life(request, heard: HookEvent, caller):
     """Count the start or end of a session as activity of its workspace, as each of its calls does."""
     with suppress(Problem):
         if workspace := workspace_of(request, heard, caller):

@@ -90,9 +90,7 @@ def _prepare(delivery: Delivery, now: datetime) -> Callable:
     raise NotNeeded("The device or channel was removed.")
 
 
-def _content(
-    delivery: Delivery, action: Action | None, now: datetime, *, named: bool = False
-) -> tuple[str, str]:
+def _content(delivery: Delivery, action: Action | None, now: datetime, *, named: bool = False) -> tuple[str, str]:
     """Return title and body; `named`: with the names of workspaces."""
     if delivery.kind == DeliveryKind.DIGEST:
         return messages.digest(delivery.user, now)

@@ -18,8 +18,8 @@ from approvals.evidence import sent_by
 from approvals.line_comments import drafts, placing, sending
 from approvals.models import Action, Decision, Status
 from approvals.notify import receipts
-from approvals.pages.beside import part_around
 from approvals.pages.card import Card, for_rows
+from approvals.pages.card_list import part_around
 from approvals.pages.forms import edit_form
 from approvals.pages.json_text import pretty
 from approvals.pages.lists import chosen_filters, filter_query, next_card

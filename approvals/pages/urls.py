@@ -8,6 +8,7 @@ from approvals.pages import (
     agent_definitions,
     agent_runs,
     alike,
+    auto_approved,
     changed,
     connect,
     conversations,
@@ -26,7 +27,6 @@ from approvals.pages import (
     step_up,
     stop,
     talk,
-    unasked,
 )
 from approvals.pages.policy import current, editor, past, rule_of_card, versions
 
@@ -88,8 +88,8 @@ urlpatterns = [
     path("me/notifications/test/", notifications.send_test, name="notifications-test"),
     path("push/report", notifications.report, name="push-report"),
     path("push/answer", notifications.answer, name="push-answer"),
-    path("unasked/", unasked.auto_approved, name="unasked"),
-    path("unasked/looked/", unasked.mark_looked, name="unasked-looked"),
+    path("unasked/", auto_approved.auto_approved, name="unasked"),
+    path("unasked/looked/", auto_approved.mark_looked, name="unasked-looked"),
     path("changed/", changed.changed, name="changed"),
     path("agents/<uuid:pk>/", agent.agent, name="agent"),
     path("agents/<uuid:pk>/bind/", agent.bind, name="agent-bind"),

@@ -3,7 +3,7 @@
 # ruff: noqa: F401 (each name is a port)
 
 from approvals.actions.ask_first import ask as ask_a_person
-from approvals.actions.ask_first import runs_unasked
+from approvals.actions.ask_first import runs_without_approval
 from approvals.actions.transitions import agents_running as agents_at_work
 from approvals.actions.transitions import name_of as name_of_action
 from approvals.agent_runs import scheduled as agent_jobs
@@ -16,8 +16,8 @@ from approvals.line_comments.sending import drafts_on
 from approvals.notify.direct import queue_message as tell_person
 from approvals.registered.retention import snapshots_compared
 from approvals.reports.open_questions import of_workspace as open_questions
-from approvals.reports.pull_request_text import approved as told_of_work
-from approvals.sessions.reading import said_in
+from approvals.reports.pull_request_text import approved as pull_request_sections
+from approvals.sessions.reading import messages_in
 
 
 def read_home(workspace, tree) -> None:

@@ -6,7 +6,7 @@ dialects read them. Nothing here decides anything, so no failure of it may hold 
 
 import logging
 
-from approvals.agents.heard import After, Before, Began, Ended, Heard, Prompted, TurnEnded
+from approvals.agents.hook_events import After, Before, Began, Ended, HookEvent, Prompted, TurnEnded
 from approvals.agents.lines import MAX_ID, Line
 from approvals.agents.own_words import is_of_the_program
 from approvals.agents.transcripts import CONVERSATIONS
@@ -26,7 +26,7 @@ def hear(dialect: str, event: dict, caller, workspace: Workspace | None):
         logger.exception("could not store the event of a hook in its conversation")
 
 
-def hear_plainly(dialect: str, heard: Heard, caller, workspace: Workspace | None):
+def hear_plainly(dialect: str, heard: HookEvent, caller, workspace: Workspace | None):
     """Store the lines that a dialect read from a hook's event in its conversation. It never raises."""
     try:
         _keep_plainly(dialect, heard, caller, workspace)
@@ -35,7 +35,7 @@ def hear_plainly(dialect: str, heard: Heard, caller, workspace: Workspace | None
         logger.exception("could not store the event of a hook in its conversation")
 
 
-def _keep_plainly(dialect: str, heard: Heard, caller, workspace: Workspace | None):
+def _keep_plainly(dialect: str, heard: HookEvent, caller, workspace: Workspace | None):
     if not heard.session or len(heard.session) > MAX_ID:
         return
     lines = _lines_of(heard)
@@ -49,7 +49,7 @@ def _keep_plainly(dialect: str, heard: Heard, caller, workspace: Workspace | Non
         sessions.end(session, text(heard.noted, "reason"))
 
 
-def _lines_of(heard: Heard) -> list[Line]:
+def _lines_of(heard: HookEvent) -> list[Line]:
     match heard:
         case Prompted():
             return _prompted({"prompt": heard.text})

@@ -49,7 +49,7 @@ def message_of(action: Action, caller) -> Message | None:
     return found.order_by("-seq").first()
 
 
-def said_in(workspace) -> QuerySet[Message]:
+def messages_in(workspace) -> QuerySet[Message]:
     """Return prompts and answers of the sessions in a workspace, for its timeline; its actions stand there already."""
     told = Message.objects.filter(session__workspace=workspace, kind="text", role__in=["user", "assistant"])
     return told.select_related("session__agent__owner", "by")

@@ -4,7 +4,7 @@ import socket
 import threading
 
 from approvals.agents.dialect import ALLOW, DENY, Reply
-from approvals.agents.heard import Before
+from approvals.agents.hook_events import Before
 from approvals.connect.proof import desk
 
 REASON = "Not before Monday"

@@ -26,7 +26,7 @@ class Seen:
 
 
 @dataclass
-class Heard:
+class HookEvent:
     """An answer."""
 
     status: int
@@ -50,7 +50,7 @@ class Actor:
     def __init__(self, name: str, token: str, day):
         self.name, self.token, self.day = name, token, day
 
-    async def call(self, verb: str, method: str, path: str, body=None, *, about=None, key="", timeout=90) -> Heard:
+    async def call(self, verb: str, method: str, path: str, body=None, *, about=None, key="", timeout=90) -> HookEvent:
         """Ask until an answer is none of an outage, or patience ends; return the last one (status 0: none)."""
         until = time.monotonic() + PATIENCE
         while True:
@@ -59,7 +59,7 @@ class Actor:
                 return heard
             await asyncio.sleep(PAUSE)
 
-    async def ask(self, verb: str, method: str, path: str, body=None, *, about=None, key="", timeout=90) -> Heard:
+    async def ask(self, verb: str, method: str, path: str, body=None, *, about=None, key="", timeout=90) -> HookEvent:
         """Ask once."""
         headers = {"Authorization": f"Bearer {self.token}"} | ({"Idempotency-Key": key} if key else {})
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -69,9 +69,9 @@ class Actor:
         try:
             options = {"headers": headers, "data": data, "timeout": aiohttp.ClientTimeout(total=timeout)}
             async with self.day.session.request(method, self.day.url + path, **options) as answer:
-                heard = Heard(answer.status, await answer.read())
+                heard = HookEvent(answer.status, await answer.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            heard, why = Heard(0, b""), repr(error)[:200]
+            heard, why = HookEvent(0, b""), repr(error)[:200]
         if heard.status >= 400:
             why = heard.body[:300].decode(errors="replace")
         self.note(verb, heard.status, about, at=at, seconds=time.monotonic() - began, problem=why)

@@ -10,19 +10,19 @@ from weakref import WeakKeyDictionary
 from django.db import connection
 
 COMPARED_EVERY_S = 60.0
-_told: ContextVar[datetime | None] = ContextVar("told", default=None)
+_frozen: ContextVar[datetime | None] = ContextVar("told", default=None)
 # {the driver's connection: (when the clocks were compared, whether the server has this machine's)}
 _compared: WeakKeyDictionary = WeakKeyDictionary()
 
 
 @contextmanager
-def told_as(moment: datetime) -> Iterator[None]:
+def frozen_at(moment: datetime) -> Iterator[None]:
     """Have `now` return this time within the block: for questions of one moment, and demonstration data of the past."""
-    token = _told.set(moment)
+    token = _frozen.set(moment)
     try:
         yield
     finally:
-        _told.reset(token)
+        _frozen.reset(token)
 
 
 def now() -> datetime:
@@ -30,7 +30,7 @@ def now() -> datetime:
 
     SQLite has this machine's clock, and so has a server on it, which is asked only now and then.
     """
-    if moment := _told.get():
+    if moment := _frozen.get():
         return moment
     if connection.vendor == "sqlite":
         present = datetime.now(UTC)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dashboard.door.words import in_place
+from dashboard.door.markdown import in_place
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 

@@ -61,7 +61,7 @@ class LoopWatch:
         signal.setitimer(signal.ITIMER_REAL, *self._timer_before)
         self._file.unlink(missing_ok=True)
 
-    def told(self) -> dict:
+    def report(self) -> dict:
         """Return the worst lateness of the last minute, with that of the current step, and the number of long steps."""
         late = max(self._late(), self._worst[0][1] if self._worst else 0.0)
         return {"at": time.time(), "worst_s": round(late, 4), "steps": self.steps}
@@ -114,7 +114,7 @@ class LoopWatch:
     def _tell(self):
         self._told_at = time.monotonic()
         try:
-            replace_file(self._file, json.dumps(self.told()).encode(), durable=False)
+            replace_file(self._file, json.dumps(self.report()).encode(), durable=False)
         except OSError as error:  # a full disk; what is shown goes stale and is left out
             logger.warning("the lateness of %s could not be told: %s", self.name, error.strerror)
 

@@ -43,7 +43,7 @@ from workspaces.envelope import output_refusals
 from workspaces.git_files import patterns as ignore_patterns
 from workspaces.manifests import git_state
 from workspaces.provisioning import devcontainer, images
-from workspaces.provisioning.git import credentials, pushing, said
+from workspaces.provisioning.git import credentials, output, pushing
 from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.repository_files import handrail_toml, others
 from workspaces.runner import redacted_files
@@ -158,8 +158,8 @@ READERS = {
     ),
     "git: address on a page": code_host_answers.web_address,
     "git: credentials in settings": lambda text: box.CREDENTIAL.search(data_of(text)[: box.MAX_SETTINGS]),
-    "git: what a host said": lambda text: (said.remote_lines(f"remote:{text}"), said.sentence(text, 1)),
-    "git: lines that a host said": lambda text: said.remote_lines(text.replace("\n", "\nremote:")),
+    "git: what a host said": lambda text: (output.remote_lines(f"remote:{text}"), output.sentence(text, 1)),
+    "git: lines that a host said": lambda text: output.remote_lines(text.replace("\n", "\nremote:")),
     "git: whether a host let Handrail in": complaints,
     "git: why a host took no branch": refused_push,
     "git: template of pull requests": lambda text: pull_request_templates.filled(f"# {text}", "a"),

@@ -37,7 +37,7 @@ def run(step, *, late_s=0.2):
             step(watch)
             await asyncio.sleep(0.5)
             watch._tell()
-            return watch.told(), loop_watch.of_this_host()
+            return watch.report(), loop_watch.of_this_host()
         finally:
             watch.stop()
 

@@ -120,20 +120,20 @@ def test_recordings_here_are_read(homes, workspace):  # noqa: F811
 def test_two_copies_of_one_home_do_not_run_at_once(homes, transactional_db):
     homes("a")
     first, second = identity.Lead(), identity.Lead()
-    first.hold()
+    first.take()
     if connection.vendor == "sqlite":  # the database lies in the folder, which is locked
-        second.hold()
+        second.take()
         return
     try:
         with pytest.raises(identity.OtherInstallation, match="Another runner one uses this database"):
-            second.hold()
+            second.take()
         homes("a", "two")
-        second.hold()
+        second.take()
         second.leave()
     finally:
         first.leave()
     homes("a")
-    second.hold()
+    second.take()
     second.leave()
 
 

@@ -139,22 +139,22 @@ def test_what_waits_goes_on_when_the_database_is_back(server, running):
 
 def test_a_runner_takes_its_hosts_name_again_and_never_beside_another(server, connected):
     first, second = identity.Lead(), identity.Lead()
-    first.hold()
+    first.take()
     with pytest.raises(identity.OtherInstallation):
-        second.hold()
+        second.take()
     server.stop()
     with pytest.raises(OperationalError) as raised:
-        first.hold()
+        first.take()
     assert is_away(raised.value)
     server.start()
-    first.hold()  # its connection was lost, and with it the lock
+    first.take()  # its connection was lost, and with it the lock
     with pytest.raises(identity.OtherInstallation):
-        second.hold()
+        second.take()
     server.stop()
     server.start()
-    second.hold()
+    second.take()
     with pytest.raises(identity.OtherInstallation):
-        first.hold()
+        first.take()
     second.leave()
-    first.hold()
+    first.take()
     first.leave()

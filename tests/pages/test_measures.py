@@ -26,7 +26,7 @@ HERE = "/measures/"
 @pytest.fixture(autouse=True)
 def middle_of_a_month(db):
     """All happens on one day, and in one month."""
-    with clock.told_as(clock.now().replace(day=15, hour=12)):
+    with clock.frozen_at(clock.now().replace(day=15, hour=12)):
         yield
 
 

@@ -116,7 +116,7 @@ SLOW = (
     "pages/languages/",
     "pages/test_absent_keys.py",
     "pages/test_alike.py",
-    "pages/test_beside.py",
+    "pages/test_side_by_side.py",
     "pages/test_changed_paths.py",
     "pages/test_changes.py",
     "pages/test_every_url.py",

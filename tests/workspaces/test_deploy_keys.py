@@ -73,7 +73,7 @@ def push(tmp_path, source, credential):
     git("bundle", "create", "-q", str(scratch / "bundle"), "HEAD", cwd=tree)
     sending = pushing.Push(scratch, source, "work", credential)
     sending.unpack()
-    sending.look()
+    sending.fetch_branches()
     return sending.send().sha
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from workspaces.provisioning.install_places import PLACES
-from workspaces.runner.installed.look import hidden_by, scan_home
+from workspaces.runner.installed.home_scan import hidden_by, scan_home
 from workspaces.store import LocalTree
 
 FILES = {

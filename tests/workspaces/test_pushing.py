@@ -14,7 +14,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from tests.support.code_host import TOKEN, CodeHost
 from workspaces.host import paths
 from workspaces.models import ReasonCode
-from workspaces.provisioning.git import addresses, cloning, pushing, said
+from workspaces.provisioning.git import addresses, cloning, output, pushing
 from workspaces.provisioning.git.credentials import NONE, Credential
 from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.refusals import Refused
@@ -84,7 +84,7 @@ class Sending:
         git(self.work, "bundle", "create", "-q", str(scratch / "bundle"), "HEAD")
         sending = pushing.Push(scratch, addresses.check_git(address or str(self.up)), branch, credential)
         sending.unpack()
-        sending.look()
+        sending.fetch_branches()
         return sending
 
     def __call__(self, branch, **how) -> pushing.Pushed:
@@ -520,33 +520,33 @@ def test_the_outcome_of_a_push_says_whether_it_may_still_arrive(slow, host, up, 
     ],
 )
 def test_words_of_a_host_are_cleaned(raw, clean):
-    assert said.clean(raw) == clean
+    assert output.clean(raw) == clean
 
 
 def test_the_lines_of_a_host_are_cut_and_its_progress_is_left_out(settings, tmp_path):
     settings.HANDRAIL_LOCAL_SOURCES = [tmp_path]
     progress = "remote: Resolving deltas:  50% (1/2)\rremote: Resolving deltas: 100% (2/2), done.\n"
     many = "".join(f"remote: line {n}   \n" for n in range(90))
-    lines = said.remote_lines(f"{progress}remote: \n{many}error: not the host's\n")
-    assert (len(lines), lines[0], lines[-1]) == (said.MAX_LINES, "line 0", "… and 41 more lines")
+    lines = output.remote_lines(f"{progress}remote: \n{many}error: not the host's\n")
+    assert (len(lines), lines[0], lines[-1]) == (output.MAX_LINES, "line 0", "… and 41 more lines")
     shown = f"remote: see https://x.test{tmp_path}/a and {tmp_path}/up.git/hooks/x, /docs/policy\n"
-    assert said.remote_lines(shown) == [f"see https://x.test{tmp_path}/a and …, /docs/policy"]
+    assert output.remote_lines(shown) == [f"see https://x.test{tmp_path}/a and …, /docs/policy"]
 
 
 def test_no_more_of_what_a_host_said_is_cleaned_than_could_be_shown(monkeypatch):
-    cleaned, sub = [], said._ESCAPES.sub
+    cleaned, sub = [], output._ESCAPES.sub
 
     class Counted:
         def sub(self, by, text):
             cleaned.append(len(text))
             return sub(by, text)
 
-    monkeypatch.setattr(said, "_ESCAPES", Counted())
+    monkeypatch.setattr(output, "_ESCAPES", Counted())
     words = "".join(f"remote: line {n}\n" for n in range(3000)) + "remote: " + "long " * 5000 + "\nfatal: no\n"
-    assert said.remote_lines(words)[-1] == "… and 2,952 more lines"
-    assert said.sentence(words, 128) == "fatal: no"
-    assert said.clean("long " * 5000).endswith("long…")
-    assert (len(cleaned), max(cleaned)) == (2 * said.READ_LINES + 1, said.READ_TIMES * said.MAX_LINE)
+    assert output.remote_lines(words)[-1] == "… and 2,952 more lines"
+    assert output.sentence(words, 128) == "fatal: no"
+    assert output.clean("long " * 5000).endswith("long…")
+    assert (len(cleaned), max(cleaned)) == (2 * output.READ_LINES + 1, output.READ_TIMES * output.MAX_LINE)
 
 
 @pytest.mark.parametrize(
@@ -571,4 +571,4 @@ def test_no_more_of_what_a_host_said_is_cleaned_than_could_be_shown(monkeypatch)
     ],
 )
 def test_the_telling_line_of_git_is_taken_without_paths_of_this_host(words, told):
-    assert said.sentence(words, 128) == told
+    assert output.sentence(words, 128) == told

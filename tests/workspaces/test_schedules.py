@@ -71,7 +71,7 @@ def made_by(person, **wish) -> Schedule:
 
 @contextmanager
 def at(moment):
-    with clock.told_as(moment):
+    with clock.frozen_at(moment):
         yield
 
 

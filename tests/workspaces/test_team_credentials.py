@@ -76,7 +76,7 @@ def push(tmp_path, bare, source, credential):
     git("bundle", "create", "-q", str(scratch / "bundle"), "HEAD", cwd=tree)
     sending = pushing.Push(scratch, source, "work", credential)
     sending.unpack()
-    sending.look()
+    sending.fetch_branches()
     return sending.send().sha
 
 

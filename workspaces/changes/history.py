@@ -385,7 +385,7 @@ def commits_since(workspace: Workspace, snapshot: Snapshot) -> tuple[list[tuple[
 def require_write(workspace: Workspace, path: bytes, data: bytes, *, by: Actor):
     """Raise Problem for a path that agents may not write, AskFirst where a person has to allow the write."""
     needs_approval.check_file(path, by=by)
-    asks = needs_approval.is_unasked(workspace, by) and _needs_a_person(workspace, path)
+    asks = needs_approval.asks_nobody(workspace, by) and _needs_a_person(workspace, path)
     needs_approval.require(workspace, "write", {"path": path, "data": data}, by=by, always=asks)
 
 
@@ -444,7 +444,7 @@ def read_bundle(workspace: Workspace) -> Iterator[bytes]:
 def delete_file(workspace: Workspace, path: bytes, *, by: Actor):
     """Delete a live file, a symlink, or a folder with its contents."""
     needs_approval.check_file(path, by=by)
-    asks = needs_approval.is_unasked(workspace, by) and (
+    asks = needs_approval.asks_nobody(workspace, by) and (
         _needs_a_person(workspace, path) or _holds_guarded(workspace, path)
     )
     needs_approval.require(workspace, "remove", {"path": path}, by=by, always=asks)

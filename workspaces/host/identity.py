@@ -87,7 +87,7 @@ class Lead:
         self._holding = None  # the connection whose session has the lock
         self._taking = threading.Lock()  # else two threads that both lost it would refuse each other
 
-    def hold(self):
+    def take(self):
         """Take the lock unless this process has it; again if its connection was lost, as with a restarted server.
 
         Raise OtherInstallation if another process has it.

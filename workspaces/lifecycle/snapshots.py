@@ -79,7 +79,7 @@ def restore(
     if not names and by.type != "agent":
         _refuse_to_take_work(workspace, target)
     wish = {"snapshot": target.number} | ({"paths": paths} if paths else {})
-    asks = needs_approval.is_unasked(workspace, by) and changes_guarded(workspace, target.tree_hex, names)
+    asks = needs_approval.asks_nobody(workspace, by) and changes_guarded(workspace, target.tree_hex, names)
     needs_approval.require(workspace, "restore", wish, by=by, always=asks)
     touch(workspace)
     # JSON cannot hold a name that is not UTF-8.

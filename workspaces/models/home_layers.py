@@ -18,7 +18,7 @@ class HomeLayer(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="+")
     tree = models.BinaryField(max_length=32)
-    folders = models.JSONField(default=list)  # [{path, files, bytes, packages, mark}], as runner/installed/look.py
+    folders = models.JSONField(default=list)  # [{path, files, bytes, packages, mark}], as runner/installed/home_scan.py
     bytes = models.PositiveBigIntegerField(default=0)
     key = models.CharField(max_length=64)  # of the workspace that it is from, which may be gone
     # The layer that it took the place of.

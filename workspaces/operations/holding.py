@@ -42,7 +42,9 @@ def is_unheld(workspace, by: Actor) -> bool:
 def require_for_command(workspace, wish: dict, cwd: str, *, by: Actor):
     """Raise AskFirst if a person has to allow the command. `wish` as in the API; `cwd`: where it starts."""
     needs_approval.require(workspace, "command", wish, by=by)
-    if is_unheld(workspace, by) and not extensions.ports.runs_unasked(workspace, shell_text(workspace, wish), cwd):
+    if is_unheld(workspace, by) and not extensions.ports.runs_without_approval(
+        workspace, shell_text(workspace, wish), cwd
+    ):
         needs_approval.require(workspace, "command", wish | {"cwd": cwd}, by=by, always=True)
 
 

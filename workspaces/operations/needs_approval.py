@@ -50,7 +50,7 @@ def must_ask(workspace, by: Actor) -> bool:
     return is_unapproved(by) and workspace.environment.capabilities.own_folder
 
 
-def is_unasked(workspace, by: Actor) -> bool:
+def asks_nobody(workspace, by: Actor) -> bool:
     """Return True for an agent without an approval where the driver alone makes it ask nobody."""
     return is_unapproved(by) and not must_ask(workspace, by)
 

@@ -243,7 +243,7 @@ def timeline_of(workspace, *, before: str = "", day: str = "", only_files: bool 
         entries += [Entry("command", c.created_at, c) for c in _newest(commands, "created_at", until)]
         opened = workspace.terminals.select_related("operation")
         entries += [Entry("terminal", t.created_at, t, name_of(t)) for t in _newest(opened, "created_at", until)]
-        said = _newest(extensions.ports.said_in(workspace), "at", until)
+        said = _newest(extensions.ports.messages_in(workspace), "at", until)
         entries += [Entry("message", m.at, m) for m in said]
     events = Event.objects.filter(
         team=workspace.team_id, workspace_id=workspace.pk, verb__in=CHANGE_FILES if only_files else EVENT_LABELS

@@ -33,7 +33,7 @@ from workspaces.pages import (
     terminals,
     workspace,
 )
-from workspaces.pages.forks import beside
+from workspaces.pages.forks import side_by_side
 from workspaces.pages.pictures import screenshots
 
 AT = "w/<slug:team>/<str:key>/"
@@ -105,7 +105,7 @@ urlpatterns = [
     path(f"{AT}changes/patch/", changes.patch, name="workspace-patch"),
     path(f"{AT}changes/back/", export.revert_file, name="change-back"),
     path(f"{AT}changes/back/part/", export.revert_hunk, name="hunk-back"),
-    path(f"{AT}beside/", beside.two, name="workspace-beside"),
+    path(f"{AT}beside/", side_by_side.two, name="workspace-beside"),
     path(f"{AT}bundle/", export.bundle, name="workspace-bundle"),
     path(f"{AT}revision/", revisions.take, name="workspace-revision"),
     path(f"{AT}push/", push.push, name="workspace-push"),

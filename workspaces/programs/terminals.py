@@ -119,9 +119,9 @@ def how_it_ended(terminal: Terminal, ended_by: str = "") -> tuple[int | None, st
     end = client.status(folder).exit if folder.exists() else None
     if end is None or end.reason == "not_started":
         outcome = terminal.operation.outcome or {}
-        return None, outcome.get("reason") or (end.words() if end else "") or "Ended; exit status unknown."
+        return None, outcome.get("reason") or (end.message() if end else "") or "Ended; exit status unknown."
     if end.reason == "forgotten":
-        return None, f"{end.words()[:1].upper()}{end.words()[1:]}"
+        return None, f"{end.message()[:1].upper()}{end.message()[1:]}"
     if end.exit_status is not None and end.reason == "exited":
         return end.exit_status, "Exited (0)." if end.exit_status == 0 else f"Exited ({end.exit_status})."
     run = terminal.run
@@ -132,7 +132,7 @@ def how_it_ended(terminal: Terminal, ended_by: str = "") -> tuple[int | None, st
     outcome = terminal.operation.outcome or {}
     if not ended_by and outcome.get("reason_code") == ReasonCode.LOST:
         return end.exit_status, outcome["reason"]
-    return end.exit_status, ENDED_BY.get(ended_by) or f"Ended: {end.words()}."
+    return end.exit_status, ENDED_BY.get(ended_by) or f"Ended: {end.message()}."
 
 
 def cast_of(terminal: Terminal) -> Iterator[str]:

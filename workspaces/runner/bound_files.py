@@ -68,7 +68,7 @@ class Contents:
         self.targets: dict[bytes, bytes | None] = {}
         self.of_system: dict[bytes, bytes] = {}  # {path: the file in a system folder that it leads to}
 
-    def look(self, path: bytes, kind: str, *, keeps: bool) -> dict | None:
+    def describe(self, path: bytes, kind: str, *, keeps: bool) -> dict | None:
         """Return {"path", "kind", "state", "sha256", "size", "content"?} of a file, or None if it does not exist.
 
         A relative path is looked up in the folders of `search`. Raise TooSlow at the time limit.
@@ -204,7 +204,7 @@ def _is_below(path: bytes, folders) -> bool:
 
 
 def read(workspace, tree, search_path: str, asked: list[tuple[str, str, bool]], seconds: float) -> dict:
-    """Return {"files": [results of `Contents.look`], "complete"} for (path, kind, whether to keep the content).
+    """Return {"files": [results of `Contents.describe`], "complete"} for (path, kind, whether to keep the content).
 
     `search_path` is the PATH of the workspace's programs, "" while it is not up.
     """
@@ -213,7 +213,7 @@ def read(workspace, tree, search_path: str, asked: list[tuple[str, str, bool]], 
         found = {}
         try:
             for path, kind, keeps in asked:
-                told = contents.look(os.fsencode(path), kind, keeps=keeps)
+                told = contents.describe(os.fsencode(path), kind, keeps=keeps)
                 if told is not None:
                     found.setdefault(told["path"], told)
         except TooSlow:

@@ -40,7 +40,7 @@ class BoxPorts:
         self._tasks: set[asyncio.Task] = set()
         self._looking = asyncio.Lock()
 
-    async def look(self):
+    async def update_forwards(self):
         """Forward ports that are new in the box, and stop forwarding those that nothing listens on any more."""
         async with self._looking:
             found = self._by_port(await ports.of(self._daemon.driver(self._owner.driver), self._owner))
@@ -111,7 +111,7 @@ class BoxPorts:
 
     async def moved(self) -> list[dict]:
         """Return [{port, host_port}] of ports that another one leads to, as theirs is taken here; each only once."""
-        await self.look()
+        await self.update_forwards()
         untold, self._untold = self._untold, set()
         return [each for each in self.forwarded() if each["port"] in untold]
 

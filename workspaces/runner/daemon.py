@@ -108,7 +108,7 @@ class Daemon:
         delete_keys()
         self.ledger = Ledger(self.home / "runner" / "ledger.sqlite3")
         self._stopping = stopping
-        await self.thread(self.lead.hold)
+        await self.thread(self.lead.take)
         self.row = await self.thread(identity.register)
         stop_listening = listen(self.runtime / "nudge", self._wake)
         serving = await self._serve()
@@ -264,7 +264,7 @@ class Daemon:
 
     def _claim_due(self) -> list[Operation]:
         """Claim due operations, at most 50, and cancel those with a cancellation request. Return the claimed ones."""
-        self.lead.hold()
+        self.lead.take()
         # It runs often, so it queries only for the phases that occur.
         phases = set(Operation.objects.open().values_list("phase", flat=True).distinct())
         self._has_open = bool(phases)
@@ -346,7 +346,7 @@ class Daemon:
             await self.thread_now(self._keep_lead)
 
     def _keep_lead(self):
-        self.lead.hold()
+        self.lead.take()
         if self._jobs:
             operations.extend(self.row)
         elif time.monotonic() - self._beaten < IDLE_BEAT_S - 1:

@@ -47,7 +47,7 @@ class DriverProbes:
                 await self.due.wait()
         self.due.clear()
 
-    def look(self):
+    def check_marks(self):
         """Let a probe be due if a driver's mark of the host has changed; called in a thread, every two seconds."""
         if self._marks is not None and self._marks_of_host() != self._marks:
             self._daemon.in_loop(self.due.set)

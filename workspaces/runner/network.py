@@ -299,7 +299,7 @@ class Network:
                     logger.exception("what %s tried to reach could not be written down", opened.rules.key)
                 try:
                     if opened.ports is not None:
-                        await opened.ports.look()
+                        await opened.ports.update_forwards()
                 except Exception:
                     logger.exception("the ports of the box of %s could not be forwarded", opened.rules.key)
 

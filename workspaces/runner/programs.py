@@ -107,7 +107,7 @@ def _close(job, owner, token: str):
 
 def _end_text(end, workspace) -> str:
     """Return how a program ended, in words; where memory ran out, with the limit."""
-    words, limit = end.words(), limits.in_force(workspace.environment)["memory_bytes"]
+    words, limit = end.message(), limits.in_force(workspace.environment)["memory_bytes"]
     if not limit or not (end.reason == "oom" or end.oom_kills):
         return words
     return f"{words}. The limit is {plain_size(limit)}; its environment can set a higher one"
@@ -175,7 +175,7 @@ async def _follow(job, hosts=None, owner=None) -> dict:
     if end is None:  # a shim that was killed between its claim and the start
         return Refused(UNSTARTED, ReasonCode.NOT_STARTED).outcome()
     if end.reason == "not_started":
-        return Refused(end.words(), ReasonCode.NOT_STARTED).outcome()
+        return Refused(end.message(), ReasonCode.NOT_STARTED).outcome()
     told = asdict(end) | {
         "words": _end_text(end, job.workspace),
         "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode(),
@@ -191,7 +191,7 @@ async def _follow(job, hosts=None, owner=None) -> dict:
     elif hosts is None and network.has_managed_network(job.workspace):
         told["blocked"] = await refused_to_program.hosts_refused(job, told)
     if end.reason == "forgotten":
-        return told | Refused(f"{end.words()} It is not run again by itself.", ReasonCode.FORGOTTEN).outcome()
+        return told | Refused(f"{end.message()} It is not run again by itself.", ReasonCode.FORGOTTEN).outcome()
     if end.reason == "lost" and await job.thread(_is_being_ended, job):
         reason = "It was killed when its workspace ended; its exit status is unknown."
         return told | Refused(reason, ReasonCode.KILLED, words=reason).outcome()
@@ -200,7 +200,7 @@ async def _follow(job, hosts=None, owner=None) -> dict:
         is_unclear = {"uncertain": True} if job.operation.kind not in ended_with.TOLD_BY_THE_RUN else {}
         return told | Refused(why, ReasonCode.LOST, words=why, **is_unclear).outcome()
     if end.reason == "lost":
-        return told | unclear(f"{end.words()}. It is not run again by itself.", ReasonCode.LOST).outcome()
+        return told | unclear(f"{end.message()}. It is not run again by itself.", ReasonCode.LOST).outcome()
     return told | {"ok": True}
 
 

@@ -45,7 +45,7 @@ class Search:
     def __bool__(self) -> bool:
         return bool(self._searches)
 
-    def found(self, data: bytes) -> list[HandedSecret]:
+    def secrets_in(self, data: bytes) -> list[HandedSecret]:
         """Return the secrets whose values are in the bytes."""
         if not any(search.find_matches_as_indexes(data) for search in self._searches):
             return []
@@ -68,16 +68,16 @@ class Inspector:
         self._kept = set(kept.values_list("handed_id", "path_sha256"))
 
     def __call__(self, path: bytes, data: bytes) -> None:
-        for handed in self.search.found(path) + self.search.found(data):
+        for handed in self.search.secrets_in(path) + self.search.secrets_in(data):
             if (handed.pk, secrets.path_hash(path)) not in self._kept:
                 self.hits[path, handed] = None
 
     def before_commit(self) -> None:
         if self.hits:
             note(self.workspace, list(self.hits))
-            raise SecretFound(self.words())
+            raise SecretFound(self.message())
 
-    def words(self) -> str:
+    def message(self) -> str:
         named = [f"{_shown(path)} holds the secret {handed.name}" for path, handed in list(self.hits)[:NAMED]]
         more = f" and {len(self.hits) - NAMED} more" if len(self.hits) > NAMED else ""
         return (
@@ -125,7 +125,7 @@ def file_inspector(workspace) -> InspectFile | None:
     def inspect(path: str, file: BinaryIO):
         before = os.fsencode(path)
         while True:
-            if found := search.found(before):
+            if found := search.secrets_in(before):
                 raise DriverError(
                     f"Setup's installed files were not saved: {path} holds the secret {found[0].name}. Let the script "
                     "take it out again."
@@ -168,7 +168,7 @@ def forget(workspace):
     secrets.open_findings(workspace).delete()
 
 
-def look_at_home(workspace, tree, since, *, by: Actor):
+def scan_home(workspace, tree, since, *, by: Actor):
     """Record secret values in files of the home changed since `since`. Blocks nothing: a home is in no snapshot."""
     search = Search([(handed, value) for handed, value in secrets.handed_rows(workspace) if value is not None])
     if not search or workspace.own_folder:
@@ -213,7 +213,7 @@ def _scan_file(files, path: bytes, search: Search, left: int) -> tuple[list, int
         with closing(files.open(path)) as file:
             while left > 0 and (piece := file.pread(PIECE, offset)):
                 offset, left = offset + len(piece), left - len(piece)
-                seen += search.found(before + piece)
+                seen += search.secrets_in(before + piece)
                 before = piece[-OVERLAP:]
     except OSError:
         pass  # unreadable or gone

@@ -274,9 +274,9 @@ async def git_push(request):
 
 @routes.post("/workspaces/{id}/pull-request-base")
 async def pull_request_base(request):
-    """Answer {"base"} with what operations/pull_request.py look_at_base returns."""
+    """Answer {"base"} with what operations/pull_request.py base_branch returns."""
     workspace, asked = await _workspace(request), await request.json()
-    return web.json_response(await pull_request.look_at_base(workspace, asked["base"], request.app["daemon"].thread))
+    return web.json_response(await pull_request.base_branch(workspace, asked["base"], request.app["daemon"].thread))
 
 
 @routes.post("/workspaces/{id}/git-uncommitted")

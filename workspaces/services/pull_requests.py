@@ -192,7 +192,7 @@ def describe(workspace, branch: str) -> dict:
             "Checks", [f"{_line(check.name)}: {_state(check)}" for check in checks.checks_of(workspace)[workspace.pk]]
         ),
         _section("Commands", [_command(each) for each in _commands(workspace)]),
-        *(_section(heading, lines) for heading, lines in extensions.ports.told_of_work(workspace)),
+        *(_section(heading, lines) for heading, lines in extensions.ports.pull_request_sections(workspace)),
         f"Made in the workspace {as_code(workspace.key)}.",
     ]
     body = "\n\n".join(part for part in parts if part)

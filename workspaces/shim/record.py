@@ -101,7 +101,7 @@ class Exit:
     held: bool = False  # it ran in an envelope
     blocked: tuple[Mapping, ...] = ()  # what the envelope refused, as far as the kernel says: {kind, what}
 
-    def words(self) -> str:
+    def message(self) -> str:
         """Return a message for people, such as `exit 1` or `killed by SIGKILL: out of memory`."""
         how = f"exit {self.exit_status}" if self.exit_status is not None else ""
         if self.signal is not None:

@@ -126,7 +126,7 @@ class Shim:
     # What the program does
 
     def read_output(self) -> None:
-        if self.viewers.read_below(self.recorder.about_to_drop(CHUNK_BYTES)):
+        if self.viewers.has_reader_before(self.recorder.about_to_drop(CHUNK_BYTES)):
             loop = asyncio.get_running_loop()
             loop.remove_reader(self.program.fd)
             loop.call_later(READER_POLL_S, self.resume_reading)

@@ -64,7 +64,7 @@ class Viewers:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def read_below(self, offset: int) -> bool:
+    def has_reader_before(self, offset: int) -> bool:
         """Return True if a viewer is about to read output below `offset`."""
         since = time.monotonic() - READER_TIMEOUT_S
         return any(at < offset and reported > since for at, reported in self._reading.values())

@@ -78,7 +78,7 @@ def merge(
             merging.run(cancel)
             like = store.root(coming)
             tree = overlay(writer, store.root(here), merging.leaves, merging.folders, like)
-            store.hold(tree, hold)
+            store.protect(tree, hold)
             writer.commit(tree)
         except BaseException:
             writer.abort()

@@ -141,7 +141,7 @@ class Store:
                     if before_commit:
                         before_commit()
                     if hold:
-                        self.hold(tree_id, hold)
+                        self.protect(tree_id, hold)
                     writer.commit(tree_id)
                 except BaseException:
                     writer.abort()
@@ -162,7 +162,7 @@ class Store:
             writer = Writer(self.catalog)
             try:
                 made = selected(writer, self.root(tree_id), [self.entry(tree_id, path) for path in paths])
-                self.hold(made.tree, hold)
+                self.protect(made.tree, hold)
                 writer.commit(made.tree)
             except BaseException:
                 writer.abort()
@@ -306,7 +306,7 @@ class Store:
 
     # -- garbage collection and checks -----------------------------------------------------------------------------
 
-    def hold(self, tree_id: str, seconds: float) -> None:
+    def protect(self, tree_id: str, seconds: float) -> None:
         """Protect a tree from garbage collection for `seconds` from now; any process may call this."""
         from .gc import write_protection
 

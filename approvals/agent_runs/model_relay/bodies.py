@@ -65,7 +65,7 @@ def check(provider: str, body: dict, *, with_tools: bool):
             raise BodyRefused(f"The model relay does not pass on {field[:60]}: {_why()}")
     if body.get("service_tier") not in (None, *SERVICE_TIERS):
         raise BodyRefused("The model relay does not pass on this service_tier: it has a price of its own.")
-    _Checks(provider, body["model"], with_tools).look(body, 0)
+    _Checks(provider, body["model"], with_tools).check(body, 0)
 
 
 class _Checks:
@@ -74,17 +74,17 @@ class _Checks:
     def __init__(self, provider: str, model: str, with_tools: bool):
         self.provider, self.model, self.with_tools = provider, model, with_tools
 
-    def look(self, value, depth: int):
+    def check(self, value, depth: int):
         if depth > MAX_DEPTH:
             raise BodyRefused("The body is nested too deeply.")
         if isinstance(value, list):
             for each in value:
-                self.look(each, depth + 1)
+                self.check(each, depth + 1)
         elif isinstance(value, dict):
             self._object(value)
             for name, each in value.items():
                 if not _is_data(value, name, depth):
-                    self.look(each, depth + 1)
+                    self.check(each, depth + 1)
 
     def _object(self, found: dict):
         if found.get("model", self.model) != self.model:

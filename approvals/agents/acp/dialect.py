@@ -9,12 +9,12 @@ import shlex
 
 from approvals.agents.dialect import ALLOW, DENY, NONE, Dialect, Line, Reply
 from approvals.agents.faults import BLOCKED, FAULTS
-from approvals.agents.heard import (
+from approvals.agents.hook_events import (
     MAX_ID,
     After,
     Before,
     Began,
-    Heard,
+    HookEvent,
     OfCall,
     Other,
     Prompted,
@@ -22,7 +22,7 @@ from approvals.agents.heard import (
     folder,
     path,
     session,
-    words,
+    text_or_none,
 )
 from dashboard.problems import invalid
 
@@ -54,7 +54,7 @@ class ACP(Dialect):
             return event | {"hook_event_name": "session/update", "toolCall": call | {"status": "completed"}}
         return event | {"hook_event_name": PERMISSION, "options": []}
 
-    def read(self, event: dict, named: str = "") -> Heard:
+    def read(self, event: dict, named: str = "") -> HookEvent:
         name = event.get("hook_event_name") or named
         match name:
             case "session/request_permission" | "fs/write_text_file" | "terminal/create":
@@ -67,10 +67,12 @@ class ACP(Dialect):
             case "session/new":
                 return Began(session=session(event, "sessionId"), cwd=folder(event))
             case "session/prompt":
-                return Prompted(session=session(event, "sessionId"), cwd=folder(event), text=words(event, "text"))
+                return Prompted(
+                    session=session(event, "sessionId"), cwd=folder(event), text=text_or_none(event, "text")
+                )
             case "session/stopped":
                 about = {"session": session(event, "sessionId"), "cwd": folder(event)}
-                return TurnEnded(said=words(event, "said"), is_idle=True, was_kept_going=True, **about)
+                return TurnEnded(said=text_or_none(event, "said"), is_idle=True, was_kept_going=True, **about)
             case str() if name:
                 return Other(cwd=folder(event))
         raise invalid("hook_event_name is missing, so nothing is allowed.")
@@ -78,7 +80,7 @@ class ACP(Dialect):
     def native(self, heard: OfCall, arguments: dict) -> dict:
         return arguments
 
-    def answer(self, heard: Heard, reply: Reply) -> dict:
+    def answer(self, heard: HookEvent, reply: Reply) -> dict:
         if not isinstance(heard, Before):
             return {"continue": True}
         if reply.decision != ALLOW:
@@ -88,7 +90,7 @@ class ACP(Dialect):
     def deny(self, reason: str) -> dict:
         return {"decision": DENY, "reason": reason}
 
-    def hears(self, heard: Heard, reply: Reply) -> bool:
+    def hears(self, heard: HookEvent, reply: Reply) -> bool:
         return isinstance(heard, Before) and reply.decision != ALLOW
 
 
@@ -100,7 +102,7 @@ def _asked(name: str, event: dict) -> Before:
         return Before(**_call(event, call, path(event, "cwd")))
     about = {"session": session(event, "sessionId"), "call_id": CLIENT_PREFIX + _id(event, "callId")}
     if name == WRITE:
-        file, content = words(event, "path"), words(event, "content")
+        file, content = text_or_none(event, "path"), text_or_none(event, "content")
         if file is None or content is None:
             raise invalid("A file needs its path and its content.")
         arguments = {"file_path": file, "content": content}

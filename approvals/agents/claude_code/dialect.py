@@ -2,12 +2,12 @@
 
 from django.utils.translation import gettext_lazy
 
-from approvals.agents.claude_code.words import ClaudeWords
+from approvals.agents.claude_code.hook_format import ClaudeFormat
 from approvals.agents.dialect import WHOLE
 from approvals.agents.faults import BLOCKED, RUNS
 
 
-class ClaudeCode(ClaudeWords):
+class ClaudeCode(ClaudeFormat):
     name, title, program = "claude-code", "Claude Code", "claude"
     oldest = (2, 1, 295)  # the first one with `onFailure`
     why_oldest = "it runs the tool when a hook is killed"

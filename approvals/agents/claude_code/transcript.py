@@ -56,7 +56,7 @@ def beginning(head: bytes) -> tuple[str, datetime | None]:
     return "", None
 
 
-def said_since(tail: bytes, session: str, since: datetime) -> str:
+def texts_since(tail: bytes, session: str, since: datetime) -> str:
     """Return the texts of the agent in this session since then."""
     lines = [line for row in _rows(tail) if row.get("sessionId") == session for line in read(row, {}) or ()]
     said = [line for line in lines if (line.role, line.kind) == ("assistant", "text")]

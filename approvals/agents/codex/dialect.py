@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from django.utils.translation import gettext_lazy
 
-from approvals.agents.claude_code.words import ClaudeWords
+from approvals.agents.claude_code.hook_format import ClaudeFormat
 from approvals.agents.dialect import DENY, WHOLE, Reply
 from approvals.agents.faults import BLOCKED, FAULTS, RUNS
-from approvals.agents.heard import After, Before, Heard, TurnEnded, shell_end
+from approvals.agents.hook_events import After, Before, HookEvent, TurnEnded, shell_end
 
 # Codex 0.171 puts the name space of its sub-agents' tools before their names, with nothing between the two.
 OF_AGENTS = re.compile(
@@ -21,7 +21,7 @@ OF_AGENTS = re.compile(
 EXIT_STATUS = "handrail_exit_status"  # added to the event by approvals/hooks/command_hook.py
 
 
-class Codex(ClaudeWords):
+class Codex(ClaudeFormat):
     name, title, program = "codex", "Codex", "codex"
     oldest = (0, 169, 0)
     edits = WHOLE
@@ -44,7 +44,7 @@ class Codex(ClaudeWords):
         found = OF_AGENTS.fullmatch(tool)
         return super().canonical(found["tool"] if found else tool, arguments)
 
-    def read(self, event: dict, named: str = "") -> Heard:
+    def read(self, event: dict, named: str = "") -> HookEvent:
         """Read an event as Claude Code's, and the exit status that the hook's program found in the transcript.
 
         Codex 0.169 reports the output of a command to its hooks without the exit status that it tells its model.
@@ -56,10 +56,10 @@ class Codex(ClaudeWords):
             return replace(heard, is_idle=True)
         return heard
 
-    def hears(self, heard: Heard, reply: Reply) -> bool:
+    def hears(self, heard: HookEvent, reply: Reply) -> bool:
         return isinstance(heard, Before) and bool(reply.decision)
 
-    def answer(self, heard: Heard, reply: Reply) -> dict:
+    def answer(self, heard: HookEvent, reply: Reply) -> dict:
         if isinstance(heard, Before) and reply.ends_turn:  # it cannot be made to end its turn
             reply = Reply(DENY, f"{reply.reason} {reply.ends_turn}", context=reply.context)
         return super().answer(heard, reply)

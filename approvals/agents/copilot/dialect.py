@@ -7,12 +7,12 @@ from django.utils.translation import gettext_lazy
 
 from approvals.agents.dialect import ALLOW, DENY, HOOK_TIMEOUT, REPORT_TIMEOUT, WHOLE, Dialect, Line, Reply
 from approvals.agents.faults import BLOCKED, RUNS
-from approvals.agents.heard import (
+from approvals.agents.hook_events import (
     After,
     Before,
     Began,
     Ended,
-    Heard,
+    HookEvent,
     Other,
     Prompted,
     folder,
@@ -20,7 +20,7 @@ from approvals.agents.heard import (
     session,
     shell_end,
     text,
-    words,
+    text_or_none,
 )
 from dashboard.problems import invalid
 from dashboard.text.strict_json import loads
@@ -76,12 +76,12 @@ class Copilot(Dialect):
         event = {"sessionId": session, "cwd": cwd, "toolName": "glob", "toolArgs": {"pattern": "*"}}
         return event | ({"toolResult": {"resultType": "success"}} if ended else {})
 
-    def read(self, event: dict, named: str = "") -> Heard:
+    def read(self, event: dict, named: str = "") -> HookEvent:
         match named:
             case "preToolUse" | "postToolUse":
                 return self._call(named, event)
             case "userPromptSubmitted":
-                return Prompted(session=text(event, "sessionId"), cwd=folder(event), text=words(event, "prompt"))
+                return Prompted(session=text(event, "sessionId"), cwd=folder(event), text=text_or_none(event, "prompt"))
             case "sessionStart" | "sessionEnd":
                 noted = {each: found for each in ("source", "reason") if (found := text(event, each))}
                 return TURNINGS[named](session=text(event, "sessionId"), cwd=folder(event), noted=noted)
@@ -102,12 +102,12 @@ class Copilot(Dialect):
             return Before(cwd=path(event, "cwd"), **of_call)
         result = event.get("toolResult")
         told = result if isinstance(result, dict) else {}
-        response = words(told, "textResultForLlm")
+        response = text_or_none(told, "textResultForLlm")
         failed = told.get("resultType") in ("failure", "denied", "rejected")
         ended = {"failed": failed} if failed or ours != "Bash" else _shell_end(response or "")
         return After(cwd=folder(event), event=named, response=response, **ended, **of_call)
 
-    def answer(self, heard: Heard, reply: Reply) -> dict:
+    def answer(self, heard: HookEvent, reply: Reply) -> dict:
         if not isinstance(heard, Before):
             return dict(GO_ON)
         if reply.decision != ALLOW:
@@ -119,7 +119,7 @@ class Copilot(Dialect):
     def deny(self, reason: str) -> dict:
         return {"permissionDecision": DENY, "permissionDecisionReason": reason}
 
-    def hears(self, heard: Heard, reply: Reply) -> bool:
+    def hears(self, heard: HookEvent, reply: Reply) -> bool:
         return isinstance(heard, Before) and bool(reply.decision)
 
 

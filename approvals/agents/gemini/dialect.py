@@ -6,12 +6,12 @@ from django.utils.translation import gettext_lazy
 
 from approvals.agents.dialect import ALLOW, DENY, HOOK_TIMEOUT, MERGED, REPORT_TIMEOUT, Dialect, Line, Reply
 from approvals.agents.faults import BLOCKED, RUNS
-from approvals.agents.heard import (
+from approvals.agents.hook_events import (
     After,
     Before,
     Began,
     Ended,
-    Heard,
+    HookEvent,
     OfCall,
     Other,
     Prompted,
@@ -21,7 +21,7 @@ from approvals.agents.heard import (
     session,
     shell_end,
     text,
-    words,
+    text_or_none,
 )
 from dashboard.problems import invalid
 from dashboard.text import strict_json
@@ -111,18 +111,20 @@ class Gemini(Dialect):
             return event | {"hook_event_name": "AfterTool", "tool_response": {"llmContent": ""}}
         return event | {"hook_event_name": "BeforeTool"}
 
-    def read(self, event: dict, named: str = "") -> Heard:
+    def read(self, event: dict, named: str = "") -> HookEvent:
         name = event.get("hook_event_name") or named
         match name:
             case "BeforeTool" | "AfterTool":
                 return self._call(name, event)
             case "BeforeAgent":
-                return Prompted(session=text(event, "session_id"), cwd=folder(event), text=words(event, "prompt"))
+                return Prompted(
+                    session=text(event, "session_id"), cwd=folder(event), text=text_or_none(event, "prompt")
+                )
             case "AfterAgent":
                 return TurnEnded(
                     session=text(event, "session_id"),
                     cwd=folder(event),
-                    said=words(event, "prompt_response"),
+                    said=text_or_none(event, "prompt_response"),
                     was_kept_going=True,  # what such an answer does has not been tried
                 )
             case "SessionStart" | "SessionEnd":
@@ -143,14 +145,14 @@ class Gemini(Dialect):
             return Before(cwd=path(event, "cwd"), **of_call)
         response = event.get("tool_response")
         told = response if isinstance(response, dict) else {}
-        response = words(told, "llmContent")
+        response = text_or_none(told, "llmContent")
         ended = {"failed": bool(told.get("error"))}
         if ours == "Bash" and not ended["failed"]:
             ended = _shell_end(response, runs_on=translated.get("run_in_background") is True)
-            response = words(told, "returnDisplay") if isinstance(told.get("returnDisplay"), str) else response
+            response = text_or_none(told, "returnDisplay") if isinstance(told.get("returnDisplay"), str) else response
         return After(cwd=folder(event), event=name, response=response, **ended, **of_call)
 
-    def answer(self, heard: Heard, reply: Reply) -> dict:
+    def answer(self, heard: HookEvent, reply: Reply) -> dict:
         if not isinstance(heard, Before):
             return dict(GO_ON)
         if reply.decision != ALLOW:
@@ -164,7 +166,7 @@ class Gemini(Dialect):
     def deny(self, reason: str) -> dict:
         return {"decision": DENY, "reason": reason}
 
-    def hears(self, heard: Heard, reply: Reply) -> bool:
+    def hears(self, heard: HookEvent, reply: Reply) -> bool:
         return isinstance(heard, Before) and reply.decision == DENY
 
 

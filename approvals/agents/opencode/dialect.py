@@ -11,7 +11,18 @@ from django.utils.translation import gettext_lazy
 
 from approvals.agents.dialect import ALLOW, DENY, WHOLE, Dialect, Line, Reply
 from approvals.agents.faults import BLOCKED
-from approvals.agents.heard import After, Before, Heard, Other, folder, path, session, shell_end, text, words
+from approvals.agents.hook_events import (
+    After,
+    Before,
+    HookEvent,
+    Other,
+    folder,
+    path,
+    session,
+    shell_end,
+    text,
+    text_or_none,
+)
 from dashboard.problems import invalid
 
 PLUGIN = Path(__file__).parent / "opencode.js"
@@ -63,7 +74,7 @@ class OpenCode(Dialect):
         event = {"session_id": session, "call_id": session, "cwd": cwd, "tool": "glob", "args": {"pattern": "*"}}
         return event | {"hook_event_name": "tool.execute.after" if ended else "tool.execute.before"}
 
-    def read(self, event: dict, named: str = "") -> Heard:
+    def read(self, event: dict, named: str = "") -> HookEvent:
         name = event.get("hook_event_name") or named
         match name:
             case "tool.execute.before" | "tool.execute.after":
@@ -82,9 +93,9 @@ class OpenCode(Dialect):
         if name == "tool.execute.before":
             return Before(cwd=path(event, "cwd"), **of_call)
         ended = shell_end(event.get("exit")) if ours == "Bash" else {}
-        return After(cwd=folder(event), event=name, response=words(event, "output"), **ended, **of_call)
+        return After(cwd=folder(event), event=name, response=text_or_none(event, "output"), **ended, **of_call)
 
-    def answer(self, heard: Heard, reply: Reply) -> dict:
+    def answer(self, heard: HookEvent, reply: Reply) -> dict:
         if not isinstance(heard, Before):
             return dict(GO_ON)
         if reply.decision != ALLOW:
@@ -95,7 +106,7 @@ class OpenCode(Dialect):
     def deny(self, reason: str) -> dict:
         return {"decision": DENY, "reason": reason}
 
-    def hears(self, heard: Heard, reply: Reply) -> bool:
+    def hears(self, heard: HookEvent, reply: Reply) -> bool:
         return isinstance(heard, Before) and bool(reply.decision)
 
 

@@ -6,15 +6,15 @@ minute, and then answered with *not yet*; the same call made again finds its car
 
 from django.utils.translation import gettext_lazy
 
-from approvals.agents.claude_code.words import ClaudeWords
+from approvals.agents.claude_code.hook_format import ClaudeFormat
 from approvals.agents.dialect import NONE, Reply
 from approvals.agents.faults import BLOCKED, RUNS
-from approvals.agents.heard import Before, Heard
+from approvals.agents.hook_events import Before, HookEvent
 
 SHELL = {"command": "command", "description": "description", "is_background": "run_in_background", "timeout": "timeout"}
 
 
-class Qwen(ClaudeWords):
+class Qwen(ClaudeFormat):
     name, title, program = "qwen", "Qwen Code", "qwen"
     oldest = (0, 24, 4)
     edits = NONE
@@ -54,7 +54,7 @@ class Qwen(ClaudeWords):
         ),
     )
 
-    def hears(self, heard: Heard, reply: Reply) -> bool:
+    def hears(self, heard: HookEvent, reply: Reply) -> bool:
         return isinstance(heard, Before) and bool(reply.decision)
 
 

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from approvals.agents import dialects
 from approvals.agents.dialect import ALLOW, Dialect, Reply
-from approvals.agents.heard import Before
+from approvals.agents.hook_events import Before
 from approvals.agents.response import body_of
 from dashboard import json_text
 

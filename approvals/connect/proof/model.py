@@ -64,7 +64,7 @@ class Model:
         self._server.shutdown()
         self._server.server_close()
 
-    def heard(self, word: str) -> list:
+    def results_of(self, word: str) -> list:
         """Return the results of this conversation's tool calls, as the agent reported them to the model."""
         if word not in self._about:
             return []

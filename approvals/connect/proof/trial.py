@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
-from approvals.agents.heard import Before
+from approvals.agents.hook_events import Before
 from approvals.agents.programs import SCRIPTED
 from approvals.connect.proof.desk import Desk
 from approvals.connect.proof.model import DONE, Model, run
@@ -81,7 +81,7 @@ def run_rows(
             each.leave()
         model.stop()
     heard = [json.dumps(call.arguments) for call in (*desk.heard, *reports.heard)]
-    return Trial(_rows(rows, heard, ran, model.heard(WORD)), printed)
+    return Trial(_rows(rows, heard, ran, model.results_of(WORD)), printed)
 
 
 def _rows(names: tuple[str, ...], heard: list[str], ran: list[str], told: list) -> dict[str, Row]:

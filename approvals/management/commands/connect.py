@@ -9,7 +9,7 @@ from approvals.agents import dialects
 from approvals.agents.hooks import MACHINE_HOOKS
 from approvals.connect import folder_hooks, machine
 from approvals.management.commands import past
-from approvals.past.words import printable
+from approvals.past.report_text import printable
 from dashboard.models import Team
 from dashboard.problems import Problem
 

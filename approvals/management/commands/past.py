@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.past import report, words
+from approvals.past import report, report_text
 from approvals.policy import PolicyError
 from approvals.reports import past_calls
 from dashboard.models import Team
@@ -52,7 +52,7 @@ def of(path: str, team, days: int = past_calls.DAYS) -> dict:
 
 
 def in_words(found: dict, *, whole: bool = False) -> str:
-    return "\n".join(words.lines(found, whole=whole))
+    return "\n".join(report_text.lines(found, whole=whole))
 
 
 def as_json(found: dict) -> str:

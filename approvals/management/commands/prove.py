@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from approvals.agents import dialects
 from approvals.connect.proof import verdict
-from approvals.past.words import printable
+from approvals.past.report_text import printable
 from dashboard.problems import Problem
 
 

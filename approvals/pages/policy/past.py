@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals.evaluation import policies
 from approvals.pages.policy.scope import scope_of
-from approvals.past import trust, words
+from approvals.past import report_text, trust
 from approvals.past.reports import reports
 from approvals.policy import PolicyError
 from approvals.reports import past_calls
@@ -35,7 +35,11 @@ def past(request):
     context = {"nav": "policy", "scope": scope, "days": past_calls.DAYS, "nowhere": question is None}
     try:
         if question and (report := past_calls.masked(reports.of(question))):
-            context |= {"report": report, "agents": words.agents_of(report), "labels": words.labels_of(report)}
+            context |= {
+                "report": report,
+                "agents": report_text.agents_of(report),
+                "labels": report_text.labels_of(report),
+            }
     except Late as late:
         context["problem"] = gettext("The transcripts could not be read: %(late)s.") % {"late": late}
     return render(request, "approvals/_past.html" if request.htmx else "approvals/past.html", context)

@@ -23,7 +23,7 @@ def set_prices(team: Team, values: dict[str, str], *, by: Actor):
     """Set the currency and the prices from texts; "" is 0. Problem 422 for anything else than amounts."""
     Team.objects.take_turn(team.pk)
     prices = Prices.objects.filter(team=team).first() or Prices(team=team)
-    before = told(prices)
+    before = as_text(prices)
     prices.currency = values["currency"].upper() or "EUR"
     if not (prices.currency.isascii() and prices.currency.isalpha() and len(prices.currency) == 3):
         raise invalid(gettext("A currency has three letters, such as EUR."), field="currency")
@@ -33,11 +33,11 @@ def set_prices(team: Team, values: dict[str, str], *, by: Actor):
             prices._meta.get_field(name).clean(getattr(prices, name), prices)
         except (InvalidOperation, ValidationError):
             raise invalid(gettext("Write a price as 0.25, at most four decimals."), field=name) from None
-    if told(prices) != before:
+    if as_text(prices) != before:
         prices.save()
-        Event.objects.record(team, actor=by, verb="team.prices_changed", subject=team, data=told(prices))
+        Event.objects.record(team, actor=by, verb="team.prices_changed", subject=team, data=as_text(prices))
 
 
-def told(prices: Prices) -> dict[str, str]:
+def as_text(prices: Prices) -> dict[str, str]:
     amounts = {name: f"{Decimal(getattr(prices, name)).normalize():f}" for name in LABELS}
     return {"currency": prices.currency} | amounts

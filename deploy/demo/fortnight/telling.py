@@ -69,7 +69,7 @@ class Telling:
 
     @transaction.atomic
     def _people(self):
-        with clock.told_as(self.at):
+        with clock.frozen_at(self.at):
             self.team = team_by_slug(TEAM)
             self.people = {name: person_in(self.team, name, role) for name, role in story.PEOPLE.items()}
             for name, owner in story.AGENTS.items():
@@ -158,7 +158,7 @@ class Telling:
     def _moment(self, seconds: float):
         """Let some time pass, and make everything in the block happen then."""
         self.at = min(self.now, self.at + timedelta(seconds=seconds, milliseconds=self.random.randrange(1000)))
-        with clock.told_as(self.at):
+        with clock.frozen_at(self.at):
             yield
 
     def _later(self, least: int, most: int):

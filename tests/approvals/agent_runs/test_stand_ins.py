@@ -110,5 +110,5 @@ def test_codex_is_not_started_with_a_file_that_sets_its_variables(desk, library)
     started = desk.start("codex", f"{word} Go.", workspace=made["key"])
     ended = desk.reaches(started, "failed", "asks", "stopped", "done")
     assert ".codex/.env sets variables of Codex" in ended["turns"][0]["reason"]
-    assert desk.model.heard(word) == []
+    assert desk.model.results_of(word) == []
     assert "ran.txt" not in desk.prints(started, "ls")

@@ -18,10 +18,10 @@ from client.handrail_client.mcp.tools import TOOLS
 from dashboard import urls
 from dashboard.database import clock
 from dashboard.door import walk
+from dashboard.door.markdown import in_place
 from dashboard.door.mcp_tools import MCP_TOOLS
 from dashboard.door.table import VERBS
 from dashboard.door.verb import DOOR, GATE, RELAY, Verb
-from dashboard.door.words import in_place
 from dashboard.models import Event
 from dashboard.people.tokens import make_token
 from tests.approvals.conftest import before

@@ -88,7 +88,7 @@ def ended(program: subprocess.Popen):
 
 
 def heard(model) -> str:
-    return json.dumps(model.heard("[mcp]"), ensure_ascii=False)
+    return json.dumps(model.results_of("[mcp]"), ensure_ascii=False)
 
 
 def test_a_call_with_numbers_is_shown_edited_and_run_as_it_was_approved(start, person, product, name, model, ran):

@@ -104,7 +104,7 @@ def test_claude_code_works_inside_and_is_gated(
     assert agent.get(f"/workspaces/{key}/files/ran").body == b"one\n"
     asked = reviewer.get(f"/actions?workspace={key}").json["actions"]
     assert sorted(action["status"] for action in asked) == ["denied", "succeeded"]
-    assert [bool(heard.get("is_error")) for heard in model.heard("SHIP")] == [False, True]
+    assert [bool(heard.get("is_error")) for heard in model.results_of("SHIP")] == [False, True]
     out = rows(agent, key, "allowed", host=host)
     assert sum(row["count"] for row in out) >= 3
     assert sum(row["sent"] for row in out) > 1000

@@ -105,6 +105,6 @@ def test_what_is_not_woken_says_so_and_goes_on_unheard(guest, programs):
     assert unwanted.end().reason == "cancelled"
     lonely.tell("discard", why="nobody came for it.")
     end = lonely.end()
-    assert (end.reason, end.words()) == ("forgotten", "it ended while its workspace was paused: nobody came for it.")
+    assert (end.reason, end.message()) == ("forgotten", "it ended while its workspace was paused: nobody came for it.")
     before = guest.sh("cat beat")
     until(lambda: guest.sh("cat beat") != before)

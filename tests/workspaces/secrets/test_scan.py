@@ -149,7 +149,7 @@ def test_a_home_is_reported_and_stops_nothing(workspace):
     (home / ".cache" / "history").write_bytes(b"x" * secret_scan.PIECE + VALUE.encode())
     os.symlink("/etc/passwd", home / "link")
     os.mkfifo(home / "pipe")
-    secret_scan.look_at_home(workspace, snapshots.host_tree(workspace), workspace.created_at, by=BY)
+    secret_scan.scan_home(workspace, snapshots.host_tree(workspace), workspace.created_at, by=BY)
     event = Event.objects.get(verb="secret.in_home")
     assert event.data == {
         "found": [{"path": "/home/agent/.cache/history", "name": "DEPLOY_KEY"}],

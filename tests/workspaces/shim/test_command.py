@@ -36,20 +36,20 @@ def test_a_command_prints_and_ends(run):
     assert printed(folder) == f"out\nerr\n{run.owner.address.cwd}\n".encode()
     assert (found.exit.reason, found.exit.exit_status, found.exit.signal) == ("exited", 3, None)
     assert found.exit.output_bytes == len(printed(folder))
-    assert (found.exit.truncated, found.exit.leftovers, found.exit.words()) == (False, (), "exit 3")
+    assert (found.exit.truncated, found.exit.leftovers, found.exit.message()) == (False, (), "exit 3")
 
 
 def test_a_signal_that_ends_it_is_named(run):
     found = ended(start(run, "kill -9 $$"))
     assert (found.exit.reason, found.exit.exit_status, found.exit.signal) == ("exited", None, 9)
-    assert found.exit.words() == "killed by SIGKILL"
+    assert found.exit.message() == "killed by SIGKILL"
 
 
 def test_a_program_that_cannot_be_executed_never_started(run):
     folder = start(run, argv=("/nowhere/tool",))
     found = ended(folder)
     assert (found.state, found.exit.reason) == ("never_started", "not_started")
-    assert found.exit.words() == "it could not be started: /nowhere/tool: No such file or directory"
+    assert found.exit.message() == "it could not be started: /nowhere/tool: No such file or directory"
     assert not printed(folder)
 
 
@@ -202,13 +202,13 @@ def test_out_of_memory_is_said(limited):
     run = limited("memory", Limits(memory=100 * MIB))
     found = ended(start(run, argv=("python3", "-c", "x = bytearray(300 << 20)")))
     assert (found.exit.reason, found.exit.signal, found.exit.oom_kills) == ("oom", 9, 1)
-    assert found.exit.words() == "killed by SIGKILL: out of memory"
+    assert found.exit.message() == "killed by SIGKILL: out of memory"
 
 
 def test_a_child_that_ran_out_of_memory_is_mentioned(limited):
     run = limited("memory", Limits(memory=100 * MIB))
     found = ended(start(run, "python3 -c 'x = bytearray(300 << 20)'; echo went on; exit 5"))
-    assert found.exit.words() == "exit 5: a program was killed because memory ran out"
+    assert found.exit.message() == "exit 5: a program was killed because memory ran out"
 
 
 # What happens twice, and what dies

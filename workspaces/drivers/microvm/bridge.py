@@ -56,7 +56,7 @@ class Bridge:
         self.waiting = []  # numbers of clients that connected before the guest was up
         self.printed = self.complaints = 0
         self.lost = False
-        self.line = Line(agent.detach(), self.selector, self.heard, first=1)
+        self.line = Line(agent.detach(), self.selector, self.handle, first=1)
 
     def run(self):
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -158,7 +158,7 @@ class Bridge:
             if number in self.clients:
                 self.welcome(number)
 
-    def heard(self, message):
+    def handle(self, message):
         """Handle a message from the guest; raise ProtocolError if it is malformed."""
         try:
             self.carry_on(message)
@@ -321,7 +321,7 @@ class Bridge:
             self.ask({"op": "dial", "stream": stream, "port": request["port"]}, connected)
         elif op == "hold":
             self.ask({"op": "hold"}, answer)
-            self.line.hold()  # messages sent after it would be lost
+            self.line.stop_sending()  # messages sent after it would be lost
         elif op == "go":
             self.line.go_on()
             self.ask({"op": "go"}, answer)

@@ -58,7 +58,7 @@ class Line:
     def send(self, kind, stream, payload=b""):
         self.outgoing.append(HEAD.pack(kind, stream, len(payload)) + payload)
 
-    def hold(self):
+    def stop_sending(self):
         """Send what is queued now and nothing more until `go_on`."""
         self.be_quiet(True)
         self.outgoing.append(None)

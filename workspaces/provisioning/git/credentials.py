@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 from workspaces.provisioning.git.addresses import PORTS, Git
-from workspaces.provisioning.git.said import clean
+from workspaces.provisioning.git.output import clean
 
 _NOT_LET_IN = {
     "http": re.compile(

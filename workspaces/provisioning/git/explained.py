@@ -6,7 +6,7 @@ from functools import wraps
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from workspaces.provisioning.git import said
+from workspaces.provisioning.git import output
 from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.git.running import CloneFailed, contacted, environment_for, git_in, pin
 
@@ -33,10 +33,10 @@ def explains(function):
 def explained(error: CloneFailed, source: Git) -> CloneFailed:
     """Return the error with a plainer sentence where git's words have one, and with what the host said."""
     told = str(error) if error.code == "token" else _explanation(error.said, source)
-    remote = said.remote_lines(error.said)
+    remote = output.remote_lines(error.said)
     if not (told or remote) or "remote" in error.more:
         return error
-    heard = f" It said: {said.joined(remote)}" if remote else ""
+    heard = f" It said: {output.joined(remote)}" if remote else ""
     error.args = ((told or str(error)) + heard,)
     error.more |= {"remote": remote} if remote else {}
     return error
@@ -71,7 +71,7 @@ def _redirected_to(source: Git) -> str:
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         return ""
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.removesuffix('/info/refs')}"
-    return said.clean(shown) if shown.isprintable() else ""
+    return output.clean(shown) if shown.isprintable() else ""
 
 
 def _headers(source: Git, env: dict[str, str]) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workspaces.provisioning.git import said
+from workspaces.provisioning.git import output
 from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.git.credentials import NONE, Credential
 from workspaces.provisioning.git.explained import explained, explains
@@ -81,7 +81,7 @@ class Push:
                 git(*fetch)
             self.sha = git("rev-parse", "refs/heads/pushed")
 
-    def look(self) -> None:
+    def fetch_branches(self) -> None:
         """Ask the source for its branches."""
         with git_in(self.repository) as git:
             try:
@@ -115,7 +115,7 @@ class Push:
         """Return whether the branch has a commit by now that was pushed when the branch was at `before`."""
         self.sha = sha
         self._create("sha256" if len(sha) == 64 else "")
-        self.look()
+        self.fetch_branches()
         self._wait_for_branch(before)
         with git_in(self.repository) as git:
             return self._arrived(git, before)
@@ -141,7 +141,7 @@ class Push:
             if not self.may_arrive(before):
                 return
             time.sleep(LOOK_SECONDS)
-            self.look()
+            self.fetch_branches()
 
     def _has_arrived(self, git: Callable[..., str], failed: CloneFailed, before: str) -> bool:
         """Return whether the commit is there after a connection that ended. CloneFailed if that stays unknown."""
@@ -181,7 +181,7 @@ class Push:
         if not flag:
             raise CloneFailed("git did not say whether the source took the push.", said=words[0], told=told)
         before = {"*": "", "=": self.sha}.get(flag, summary.partition("..")[0])
-        return Pushed(self.branch, self.sha, before, said.remote_lines(words[0]))
+        return Pushed(self.branch, self.sha, before, output.remote_lines(words[0]))
 
     def _status(self, told: str) -> tuple[str, str]:
         """Return flag and summary of the branch's line, as `git push --porcelain` writes it; empty without one."""
@@ -192,14 +192,14 @@ class Push:
 
     def _refused(self, error: CloneFailed, summary: str) -> CloneFailed:
         """Return the error for a branch that the host, or git for it, did not take."""
-        remote = said.remote_lines(error.said)
+        remote = output.remote_lines(error.said)
         reason = re.match(r"[^(]*\((.*)\)$", summary)
         told = f"The repository refused {self.branch}"
-        told += f" ({said.clean(reason[1])})" if reason else ""
-        told += f": {said.joined(remote)}" if remote else "."
+        told += f" ({output.clean(reason[1])})" if reason else ""
+        told += f": {output.joined(remote)}" if remote else "."
         other = next((name for name in self.there if _clash(name, self.branch)), "")
         if other:
-            told += f" The branch {said.clean(other)} is there, and git can't keep both names."
+            told += f" The branch {output.clean(other)} is there, and git can't keep both names."
         if reason and reason[1].startswith("shallow update"):
             told += " The workspace has only a part of the history (a shallow clone), and the rest is not there."
         return CloneFailed(told, said=error.said, code="refused", more={"remote": remote})
@@ -208,11 +208,11 @@ class Push:
         """Look again after a push that failed. Raise CloneFailed if the source does not answer."""
         if failed.code == "refused":
             with suppress(CloneFailed):
-                self.look()
+                self.fetch_branches()
                 return
             raise failed
         with _or_unknown(failed):
-            self.look()
+            self.fetch_branches()
 
     def _has(self, git: Callable[..., str], tip: str) -> bool:
         """Return whether HEAD has a commit of the source."""
@@ -227,7 +227,7 @@ class Push:
             form = ("-c", "i18n.logOutputEncoding=UTF-8", "log", "--topo-order", "--format=%H %s")
             listed = git(*form, f"--max-count={MAX_MISSING}", lacking).split("\n")
             pairs = (row.partition(" ") for row in listed if row)
-            rows = [{"sha": sha, "subject": said.clean(subject, 200)} for sha, _, subject in pairs]
+            rows = [{"sha": sha, "subject": output.clean(subject, 200)} for sha, _, subject in pairs]
             count = int(git("rev-list", "--count", lacking))
         named = ", ".join(f"{row['sha'][:7]} {row['subject']}".strip() for row in rows[:NAMED])
         more = f" and {count - NAMED:,} more" if count > NAMED else ""

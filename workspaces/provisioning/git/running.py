@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dashboard.workers import warden
 from workspaces.host import paths
-from workspaces.provisioning.git import said
+from workspaces.provisioning.git import output
 from workspaces.provisioning.git.addresses import Git, is_lent
 from workspaces.provisioning.git.credentials import NONE, Credential, basic, complaint
 from workspaces.store import Cancelled
@@ -224,7 +224,7 @@ def failure(env: dict[str, str], words: str, status: int, told: str = "") -> Clo
     printed = {"said": words, "told": told}
     if isinstance(env, RemoteEnvironment) and (why := complaint(env.source, env.credential, words)):
         return NotLetIn(why, env.credential, **printed)
-    return CloneFailed(f"git said: {said.sentence(words, status)}", **printed)
+    return CloneFailed(f"git said: {output.sentence(words, status)}", **printed)
 
 
 def _run(folder: Path, tell, cancel, args: tuple[str, ...], env: dict[str, str]) -> tuple[int, bytes, bytes]:

@@ -122,7 +122,7 @@ class Git:
         done = self.run(args, stdout=subprocess.PIPE, input=feed or b"")
         if done.returncode:
             if check:
-                raise NoAnswer(f"git says: {last_words(done.stderr)}")
+                raise NoAnswer(f"git says: {last_line(done.stderr)}")
             return None
         return done.stdout
 
@@ -144,7 +144,7 @@ class Git:
         return (self(*args, check=False) or "").strip()
 
 
-def last_words(said):
+def last_line(said):
     words = said.decode("utf-8", "replace").strip().splitlines()
     return words[-1][:300] if words else "nothing"
 
@@ -482,7 +482,7 @@ def bundle(git, question):
     if done.returncode:
         if alternates(git, question["root"]):
             raise NoAnswer(BORROWS)
-        raise NoAnswer(f"git says: {last_words(done.stderr)}")
+        raise NoAnswer(f"git says: {last_line(done.stderr)}")
 
 
 ANSWERS = {"push": push, "clean": clean, "uncommitted": uncommitted, "since": since}

@@ -6,7 +6,7 @@ from dashboard.problems import not_found
 from workspaces.host import paths
 from workspaces.models import Workspace
 from workspaces.runner import files
-from workspaces.runner.installed import look
+from workspaces.runner.installed import home_scan
 from workspaces.store import LocalTree
 
 SYSTEM_PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")  # of the host, which sandboxes see
@@ -15,7 +15,7 @@ routes = web.RouteTableDef()
 
 @routes.get("/workspaces/{id}/installed")
 async def installed(request):
-    """→ {"folders", "complete", "hidden"} of the home; see look.py."""
+    """→ {"folders", "complete", "hidden"} of the home; see home_scan.py."""
     thread = request.app["daemon"].thread
     rows = Workspace.objects.select_related("environment").filter(pk=request.match_info["id"], purged_at=None)
     workspace = await thread(rows.first)
@@ -27,6 +27,6 @@ async def installed(request):
 def _installed(workspace) -> dict:
     home = LocalTree(paths.tree_of(workspace), home=paths.folder_of(workspace.pk) / "home")
     with files.in_words(), home.files("home") as opened:
-        found = look.scan_home(opened)
+        found = home_scan.scan_home(opened)
     system = SYSTEM_PROGRAMS if workspace.environment.capabilities.host_system else ()
-    return found | {"hidden": look.hidden_by(found["folders"], system)}
+    return found | {"hidden": home_scan.hidden_by(found["folders"], system)}

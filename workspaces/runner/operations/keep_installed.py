@@ -11,7 +11,7 @@ from workspaces.host import paths
 from workspaces.models import Environment, HomeLayer, State
 from workspaces.provisioning.install_places import paths_of
 from workspaces.runner import secret_scan, snapshots
-from workspaces.runner.installed.look import scan_home
+from workspaces.runner.installed.home_scan import scan_home
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.refusals import Refused
 from workspaces.runner.snapshot_tree import KeptFiles

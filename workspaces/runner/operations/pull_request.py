@@ -25,7 +25,7 @@ from workspaces.secrets import team_credentials
 from workspaces.services import pull_requests
 
 
-async def look_at_base(workspace, base: str, thread) -> dict:
+async def base_branch(workspace, base: str, thread) -> dict:
     """Return {"defaults", "missing"}: names of the default branch, and whether the host lacks the branch `base`.
 
     `defaults` has the name as git gives it and, with a token, as the code host's API does; [] if neither answers. The

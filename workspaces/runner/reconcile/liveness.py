@@ -43,7 +43,7 @@ def _wait_for_work(daemon) -> dict:
     """
     for _ in range(LOOKS):
         daemon.up.read()
-        daemon.probes.look()
+        daemon.probes.check_marks()
         gone = folders.away(daemon.up.folders, daemon.devices)
         if gone or not (daemon.watched.is_set() and daemon.up.is_quiet() and daemon.up.rest(LOOK_S)):
             return gone

@@ -12,7 +12,7 @@ from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
 from workspaces.host import paths
 from workspaces.models import ReasonCode
-from workspaces.provisioning.git import addresses, pushing, said
+from workspaces.provisioning.git import addresses, output, pushing
 from workspaces.provisioning.git.pushing import Pushed
 from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.git import sandbox, shown
@@ -31,7 +31,7 @@ async def make_bundle(job: Job, refs: list[str], into: Path) -> None:
     try:
         await sandbox.bundle(job.workspace, await job.readable_tree(), refs, into, BUNDLE_LIMIT)
     except sandbox.NoAnswer as error:
-        words = said.without_ours(str(error))
+        words = output.without_ours(str(error))
         raise Refused(words if words == UNBORN else f"git made no bundle of {job.workspace.key}: {words}") from None
 
 
@@ -66,7 +66,7 @@ async def _check_push(job: Job, sending: pushing.Push, told: dict | None) -> Non
     await make_bundle(job, ["HEAD"], sending.bundle)
     await job.thread(sending.unpack)
     await job.progress(step="look")
-    await job.thread(sending.look)
+    await job.thread(sending.fetch_branches)
     await job.thread(_check, job.args.get("sha", ""), told, sending, job.workspace.default_branch)
 
 
@@ -101,7 +101,7 @@ async def _sending(job: Job) -> AsyncIterator[pushing.Push]:
     except Problem as error:  # the address was good once; `secret`: what is missing
         code = ReasonCode.TOKEN if "secret" in error.extra else ReasonCode.SOURCE
         more = {name: value for name, value in error.extra.items() if name == "secret"}
-        raise CloneFailed(said.without_ours(error.detail), code=code, more=more) from None
+        raise CloneFailed(output.without_ours(error.detail), code=code, more=more) from None
     folder = paths.folder_of(workspace.pk) / f"push-{job.operation.pk}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)

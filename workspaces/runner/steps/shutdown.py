@@ -123,7 +123,7 @@ async def _scan_home(job: Job, run: Run):
     """Search the home for secrets, and let others read it. An error here does not keep the Run from ending."""
     try:
         async with job.open_tree() as tree:
-            await job.thread(secret_scan.look_at_home, job.workspace, tree, run.started_at, by=job.by)
+            await job.thread(secret_scan.scan_home, job.workspace, tree, run.started_at, by=job.by)
             await job.thread(extensions.ports.read_home, job.workspace, tree)
     except (OSError, DriverError, StoreError, Unreadable):
         logger.exception("the home of %s could not be searched for secrets", job.workspace.pk)

@@ -30,4 +30,4 @@ def test_the_answer_comes_on_the_same_card_and_the_call_runs_once(project, model
     project.finish(running)
     assert project.ran == ["one"]
     assert messages(reviewer, card) == [("question", "Why now?"), ("answer", answer)]
-    assert "asks before deciding" in model.heard("SHIP")[0]["content"]
+    assert "asks before deciding" in model.results_of("SHIP")[0]["content"]

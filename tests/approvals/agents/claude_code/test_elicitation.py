@@ -46,7 +46,7 @@ def asked(shop, model, reviewer, session):
 
 def heard(shop, running, model) -> str:
     shop.finish(running)
-    [block] = model.heard("SHIP")
+    [block] = model.results_of("SHIP")
     return json.dumps(block["content"], ensure_ascii=False)
 
 

@@ -41,7 +41,7 @@ def test_denied_it_does_not_run_and_the_model_hears_why(project, model, reviewer
     reviewer.answer(reviewer.card(session), "deny", comment="Not on a Friday")
     project.finish(running)
     assert project.ran == []
-    [heard] = model.heard("SHIP")
+    [heard] = model.results_of("SHIP")
     assert heard["is_error"] is True
     assert "rita denied this: Not on a Friday. Do not work around this." in heard["content"]
 
@@ -116,7 +116,7 @@ def test_two_calls_in_one_turn_have_two_answers(project, model, reviewer, sessio
                 answered.add(card["id"])
     project.finish(running)
     assert project.ran == ["two"]
-    first, second = model.heard("SHIP")
+    first, second = model.results_of("SHIP")
     assert "Only the other one" in first["content"]
     assert not second.get("is_error")
 
@@ -148,7 +148,7 @@ def test_a_sub_agent_that_is_denied_does_nothing(project, model, reviewer, sessi
     reviewer.answer(reviewer.card(session), "deny", comment="Stay out")
     project.finish(running)
     assert project.ran == []
-    assert "Stay out" in model.heard("SUBTASK")[0]["content"]
+    assert "Stay out" in model.results_of("SUBTASK")[0]["content"]
 
 
 def test_bypassing_permissions_does_not_bypass_handrail(project, model, reviewer, session):
@@ -163,7 +163,7 @@ def test_bypassing_permissions_does_not_bypass_handrail(project, model, reviewer
 def test_what_only_reads_runs_without_a_card(project, model, reviewer, session):
     model.scripts["LOOK"] = [[call("Bash", command="pwd")], DONE]
     project.run("LOOK at it", session=session)
-    assert str(project.folder) in model.heard("LOOK")[0]["content"]
+    assert str(project.folder) in model.results_of("LOOK")[0]["content"]
     [action] = reviewer.actions(session)
     assert (action["status"], action["tier"]) == ("succeeded", "low")
     assert re.fullmatch(r"policy \d+", action["decision"]["by"])
@@ -186,7 +186,7 @@ def test_what_is_forbidden_never_reaches_a_person(project, model, reviewer, sess
     project.run("WIPE it", session=session)
     [action] = reviewer.actions(session)
     assert (action["status"], action["tier"]) == ("denied", "forbidden")
-    assert "The policy forbids this" in model.heard("WIPE")[0]["content"]
+    assert "The policy forbids this" in model.results_of("WIPE")[0]["content"]
 
 
 def test_a_wrong_token_lets_nothing_run(project_at, model, wire):
@@ -194,5 +194,5 @@ def test_a_wrong_token_lets_nothing_run(project_at, model, wire):
     model.scripts["SHIP"] = [[ONE], DONE]
     project.run("SHIP it", mode="bypassPermissions")
     assert project.ran == []
-    assert "This token is invalid" in model.heard("SHIP")[0]["content"]
+    assert "This token is invalid" in model.results_of("SHIP")[0]["content"]
     assert [e.decision for e in wire.before_tools()] == ["deny"]

@@ -94,7 +94,7 @@ with open("../.g" + "it/config", "a") as file:
 
 
 def outputs(model, word: str) -> list[str]:
-    return [json.dumps(block["content"]) for block in model.heard(word)]
+    return [json.dumps(block["content"]) for block in model.results_of(word)]
 
 
 def test_calls_run_in_the_box_unasked_and_the_shell_keeps_its_folder(held, model, session):

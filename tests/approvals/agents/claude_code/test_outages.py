@@ -55,7 +55,7 @@ def test_nothing_runs_while_the_server_is_down(project_at, model, new_product, m
     model.scripts["SHIP"] = [[bash("Deploy")], DONE]
     project.run("SHIP it", mode=mode)
     assert project.ran == []
-    assert "blocking" in model.heard("SHIP")[0]["content"]
+    assert "blocking" in model.results_of("SHIP")[0]["content"]
 
 
 def test_a_person_who_interrupts_claude_code_takes_its_card_back(project_at, model, product, reviewer, session):
@@ -82,7 +82,7 @@ def test_nothing_runs_when_the_server_is_killed_while_it_waits(
     project.finish(running)
     assert project.ran == []
     assert wire.before_tools()[0].answer == b""
-    assert "blocking" in model.heard("SHIP")[0]["content"]
+    assert "blocking" in model.results_of("SHIP")[0]["content"]
     [kept] = brief_reviewer.cards(session)  # the card is still there, and can still be answered
     brief_reviewer.answer(kept, "deny")
 
@@ -121,7 +121,7 @@ def test_an_approval_outlives_the_hold_a_restart_and_a_new_policy_and_is_used_on
     model.scripts["SHIP"] = [[bash("Deploy")], meanwhile, DONE]
     project.run("SHIP it", session=session)
     assert project.ran == ["one"]
-    first, *later = model.heard("SHIP")
+    first, *later = model.results_of("SHIP")
     assert "Not approved yet" in first["content"]
     assert "This is not a denial" in first["content"]
     assert [result.get("is_error", False) for result in later].count(False) == 1

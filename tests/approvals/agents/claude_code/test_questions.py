@@ -86,7 +86,7 @@ def present(model) -> list:
 
 
 def heard(model) -> str:
-    block = model.heard("SHIP")[-1]
+    block = model.results_of("SHIP")[-1]
     return json.dumps(block["content"], ensure_ascii=False)
 
 

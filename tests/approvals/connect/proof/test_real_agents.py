@@ -14,7 +14,7 @@ from approvals.agents.claude_code import settings as claude_settings
 from approvals.agents.claude_code.settings import LOCAL
 from approvals.agents.codex import trust as codex_trust
 from approvals.agents.dialect import ALLOW, Reply
-from approvals.agents.heard import After
+from approvals.agents.hook_events import After
 from approvals.agents.hook_programs import hook_command
 from approvals.connect import versions
 from approvals.connect.proof import trial

@@ -20,7 +20,7 @@ NAMES = ("let_run", "asked", "forbidden", "denied")
 @pytest.fixture(autouse=True)
 def now():
     """Runs that have not ended are up until NOW."""
-    with clock.told_as(NOW):
+    with clock.frozen_at(NOW):
         yield
 
 

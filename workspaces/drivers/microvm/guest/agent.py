@@ -81,7 +81,7 @@ class Agent:
 
     def __init__(self, port):
         self.selector = selectors.DefaultSelector()
-        self.line = Line(port, self.selector, self.heard, first=2)
+        self.line = Line(port, self.selector, self.handle, first=2)
         self.conversations = Conversations(self.line, self.selector, INIT_SOCKET)
         self.listeners = []
         self.session = None
@@ -133,7 +133,7 @@ class Agent:
 
     # Messages from the host
 
-    def heard(self, message):
+    def handle(self, message):
         op = str(message.get("op"))
         try:
             answer = getattr(self, "op_" + op)(message) or {}

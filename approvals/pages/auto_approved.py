@@ -24,7 +24,7 @@ def auto_approved(request):
     rows = found[begin : begin + PAGE_ROWS]
     return render(
         request,
-        "approvals/unasked.html",
+        "approvals/auto_approved.html",
         {
             "nav": "desk",
             "span": span,

@@ -8,7 +8,7 @@ MAX_ID = 200  # characters of a session's or a call's id
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard:
+class HookEvent:
     """One event of one session. Messages to a sub-agent do not reach the agent that a person writes to."""
 
     session: str = ""
@@ -17,7 +17,7 @@ class Heard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfCall(Heard):
+class OfCall(HookEvent):
     """An event about a tool call. `tool` and `arguments` have Handrail's names, `native` has the agent's own."""
 
     tool: str
@@ -48,7 +48,7 @@ class OwnPrompt(OfCall):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Heard):
+class Asked(HookEvent):
     """A question that an MCP server puts to the person."""
 
     question: dict
@@ -57,14 +57,14 @@ class Asked(Heard):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompted(Heard):
+class Prompted(HookEvent):
     """The prompt of a person; None if the event has no text."""
 
     text: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turning(Heard):
+class Turning(HookEvent):
     """A point in the life of a session; `noted` goes into the event log."""
 
     noted: dict = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Ended(Turning):
     """The session is over."""
 
 
-class Other(Heard):
+class Other(HookEvent):
     """An event that changes nothing here; newer versions of an agent may bring more of them."""
 
 
@@ -108,7 +108,7 @@ def text(event: dict, name: str) -> str:
     return value
 
 
-def words(event: dict, name: str) -> str | None:
+def text_or_none(event: dict, name: str) -> str | None:
     """Return a text of any length; None if the value is not a text."""
     value = event.get(name)
     return value if isinstance(value, str) else None

@@ -89,7 +89,7 @@ def two(request, team, key):
             if problem.status == 404:
                 raise Http404(problem.detail) from None
             context["refused"] = problem.detail
-    return render(request, "workspaces/beside.html", context)
+    return render(request, "workspaces/side_by_side.html", context)
 
 
 def _at(request, name: str, workspace: Workspace) -> str:

@@ -5,13 +5,13 @@ response is a full object.
 """
 
 from approvals.agents.dialect import ALLOW, DENY, HOOK_TIMEOUT, REPORT_TIMEOUT, Dialect, Line, Reply
-from approvals.agents.heard import (
+from approvals.agents.hook_events import (
     After,
     Asked,
     Before,
     Began,
     Ended,
-    Heard,
+    HookEvent,
     Other,
     OwnPrompt,
     Prompted,
@@ -20,7 +20,7 @@ from approvals.agents.heard import (
     path,
     session,
     text,
-    words,
+    text_or_none,
 )
 from dashboard.problems import invalid
 
@@ -31,7 +31,7 @@ TURNINGS = {"SessionStart": Began, "Stop": TurnEnded, "SessionEnd": Ended}
 QUESTION = {"mcp_server_name": "server", "message": "message", "mode": "mode", "requested_schema": "requestedSchema"}
 
 
-class ClaudeWords(Dialect):
+class ClaudeFormat(Dialect):
     """A dialect in which events and responses have the shape of Claude Code's."""
 
     hook_timeout = HOOK_TIMEOUT  # seconds, as the settings say it
@@ -52,7 +52,7 @@ class ClaudeWords(Dialect):
             return event | {"hook_event_name": "PostToolUse", "tool_response": {}}
         return event | {"hook_event_name": "PreToolUse"}
 
-    def read(self, event: dict, named: str = "") -> Heard:
+    def read(self, event: dict, named: str = "") -> HookEvent:
         name = event.get("hook_event_name") or named
         common = {"in_sub_agent": bool(event.get("agent_id"))}
         match name:
@@ -65,7 +65,7 @@ class ClaudeWords(Dialect):
                 return Asked(question=asked, call_id=text(event, "elicitation_id"), **common)
             case "UserPromptSubmit":
                 common |= {"session": text(event, "session_id"), "cwd": folder(event)}
-                return Prompted(text=words(event, "prompt"), **common)
+                return Prompted(text=text_or_none(event, "prompt"), **common)
             case str() if name in TURNINGS:
                 return _turning(name, event, common)
             case str() if name:
@@ -90,12 +90,12 @@ class ClaudeWords(Dialect):
         return After(
             event=name,
             response=response,
-            error=words(event, "error"),
+            error=text_or_none(event, "error"),
             failed=name == "PostToolUseFailure" or _is_failure(response),
             **common,
         )
 
-    def answer(self, heard: Heard, reply: Reply) -> dict:
+    def answer(self, heard: HookEvent, reply: Reply) -> dict:
         response = self._response(heard, reply)
         if not self.gives_more:
             return response
@@ -103,7 +103,7 @@ class ClaudeWords(Dialect):
             response |= {"systemMessage": reply.user_message}
         return response | {"continue": False, "stopReason": reply.ends_turn} if reply.ends_turn else response
 
-    def _response(self, heard: Heard, reply: Reply) -> dict:
+    def _response(self, heard: HookEvent, reply: Reply) -> dict:
         match heard:
             case Before():
                 return self._decided(heard, reply)
@@ -131,7 +131,7 @@ class ClaudeWords(Dialect):
     def deny(self, reason: str) -> dict:
         return _decision(DENY, reason)
 
-    def hears(self, heard: Heard, reply: Reply) -> bool:
+    def hears(self, heard: HookEvent, reply: Reply) -> bool:
         if isinstance(heard, Before):
             return bool(reply.decision)
         return isinstance(heard, After | Began | Prompted | TurnEnded)
@@ -153,7 +153,7 @@ def _of_question(reply: Reply) -> dict:
     return {"reason": reply.reason} | _output("Elicitation", **given)
 
 
-def _name_of(heard: Heard) -> str:
+def _name_of(heard: HookEvent) -> str:
     match heard:
         case After():
             return heard.event
@@ -162,13 +162,13 @@ def _name_of(heard: Heard) -> str:
     return "UserPromptSubmit"
 
 
-def _turning(name: str, event: dict, common: dict) -> Heard:
+def _turning(name: str, event: dict, common: dict) -> HookEvent:
     noted = {each: found for each in ("source", "permission_mode", "reason") if (found := text(event, each))}
     common |= {"session": text(event, "session_id"), "cwd": folder(event), "noted": noted}
     if name != "Stop":
         return TURNINGS[name](**common)
     return TurnEnded(
-        said=words(event, "last_assistant_message"),
+        said=text_or_none(event, "last_assistant_message"),
         is_idle=event.get("background_tasks") == [],  # older versions do not send it
         was_kept_going=bool(event.get("stop_hook_active")),
         **common,

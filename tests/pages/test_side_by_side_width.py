@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from tests.pages.conftest import keep_tree, make_workspace
-from tests.pages.test_beside import BASE, HERE, LEFT, RIGHT, make_fork, set_tree
+from tests.pages.test_side_by_side import BASE, HERE, LEFT, RIGHT, make_fork, set_tree
 from tests.support.chromium import ARGUMENTS
 from workspaces.changes import ignored
 
