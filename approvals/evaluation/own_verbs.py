@@ -13,7 +13,7 @@ from datetime import datetime
 from asgiref.sync import async_to_sync
 
 from workspaces import lifecycle
-from workspaces.changes import history
+from workspaces.changes import file_writes, history
 from workspaces.host import quarantine
 from workspaces.models import Command, Operation, Terminal
 from workspaces.programs import terminals
@@ -44,7 +44,7 @@ class OwnVerb:
 def _remove(workspace, wish, by):
     lifecycle.take_safety_snapshot(workspace, by=by, label="before a file was deleted")
     path = wish["path"].encode()
-    history.delete_file(workspace, path, by=by)
+    file_writes.delete_file(workspace, path, by=by)
     lifecycle.record(workspace, by, "file.deleted", history.path_fields("path", path))
 
 

@@ -19,7 +19,7 @@ from dashboard.database import clock
 from dashboard.keys import redaction
 from dashboard.models import Team
 from dashboard.people.access import caller_of
-from dashboard.templatetags.handrail import TIERS, UNDO
+from dashboard.text.labels import TIERS, UNDO
 from dashboard.text.visible_text import visible
 from workspaces.services.retention import What
 

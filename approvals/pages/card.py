@@ -30,7 +30,7 @@ from approvals.pages.workspace_part import WorkspacePart
 from approvals.sessions import prompts
 from dashboard import json_text
 from dashboard.problems import Problem
-from dashboard.templatetags.handrail import ACTION_STATES
+from dashboard.text.labels import ACTION_STATES
 from dashboard.text.visible_text import fold, hidden_note
 from workspaces.lifecycle import agents_at_work
 from workspaces.models import AgentsTogether

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from approvals.reports.changed_since import TIERS, Changed, changed_since
 from dashboard.database import clock
-from dashboard.templatetags.handrail import TIERS as TIER_LABELS
+from dashboard.text.labels import TIERS as TIER_LABELS
 from dashboard.web import spans
 from dashboard.web.pages import parameters, signed_in, without
 from workspaces.changes.comparisons import Lines

@@ -14,7 +14,8 @@ from approvals.pages.alike_groups import groups_of
 from approvals.pages.card import Card, cards_of, for_rows
 from dashboard.database import clock
 from dashboard.models import Agent
-from dashboard.templatetags.handrail import TIERS, thousands
+from dashboard.templatetags.handrail import thousands
+from dashboard.text.labels import TIERS
 from dashboard.web.pages import Slice, as_uuid, parameters, signed_in, without
 
 MAX_CARDS = 200  # cards listed on Approvals

@@ -8,7 +8,7 @@ from django.utils.translation import gettext, gettext_lazy
 from approvals.models import Tier
 from approvals.policy.deeds import loses_data, moves_money
 from approvals.policy.programs.sql_titles import changes_data
-from dashboard.templatetags.handrail import TIERS
+from dashboard.text.labels import TIERS
 
 DATABASES = ("psql", "mysql", "mariadb", "sqlite3", "mongosh", "redis-cli")
 INFRASTRUCTURE = ("kubectl", "helm", "terraform", "tofu", "aws", "gcloud", "az", "gsutil", "flyctl", "heroku", "docker")

@@ -3,7 +3,6 @@
 import re
 import unicodedata
 
-BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 # A flag such as Scotland's is a black flag, tag letters and a cancel tag: the only legitimate use of tag characters.
 TAGGED_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f")
 EMOJI_JOIN = re.compile("(?<=[\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])\u200d(?=[\u2600-\u27bf\U0001f000-\U0001faff])")

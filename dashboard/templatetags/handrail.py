@@ -3,7 +3,6 @@
 import json
 import re
 from functools import lru_cache
-from typing import NamedTuple
 
 from django import template
 from django.conf import settings
@@ -13,12 +12,14 @@ from django.urls import Resolver404, resolve
 from django.utils.formats import number_format
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
-from django.utils.translation import get_language, gettext, gettext_lazy
+from django.utils.translation import get_language, gettext
 
 from dashboard.event_log.sentences import in_words
 from dashboard.text import visible_text as shown
+from dashboard.text.labels import STATES, TIERS, UNDO
 from dashboard.text.moments import ago, clock, long_date, until, when
 from dashboard.text.texts import texts_version
+from dashboard.web.navigation import FIRST, REST, Pages
 
 register = template.Library()
 register.filter("event_words", in_words)
@@ -26,120 +27,10 @@ for time_filter in (ago, when, clock, until, long_date):
     register.filter(time_filter)
 
 
-class Page(NamedTuple):
-    """A page in the navigation; `name` is also the name of its icon."""
-
-    name: str
-    path: str
-    label: str
-
-    @property
-    def icon(self) -> str:
-        return self.name
-
-
-class Pages(NamedTuple):
-    first: list
-    rest: list
-
-    @property
-    def all(self) -> list:
-        return self.first + self.rest
-
-    @property
-    def rest_names(self) -> list:
-        return [page.name for page in self.rest]
-
-
-# The same order everywhere: phone bar, "More", desktop rail. Set-up begins with Environments.
-FIRST = [
-    Page("desk", "/", gettext_lazy("Desk")),
-    Page("waiting", "/waiting/", gettext_lazy("Approvals")),
-    Page("workspaces", "/workspaces/", gettext_lazy("Workspaces")),
-]
 PACKAGE_PARTS = {
     "xterm": "xterm/addon-{0}/lib/addon-{0}.mjs",
     "codemirror": "codemirror/{0}/dist/index.js",
     "uplot": "uplot/dist/{0}",
-}
-REST = [
-    Page("agents", "/agents/", gettext_lazy("Agents")),
-    Page("agent-runs", "/agent-runs/", gettext_lazy("Agent runs")),
-    Page("history", "/actions/", gettext_lazy("History")),
-    Page("log", "/log/", gettext_lazy("Log")),
-    Page("policy", "/policy/", gettext_lazy("Policy")),
-    Page("measures", "/measures/", gettext_lazy("Measures")),
-    Page("lessons", "/lessons/", gettext_lazy("Lessons")),
-    Page("connect", "/connect/", gettext_lazy("Connect")),
-    Page("team", "/team/", gettext_lazy("Team")),
-    Page("me", "/me/", gettext_lazy("Me")),
-    Page("environments", "/environments/", gettext_lazy("Environments")),
-    Page("schedules", "/schedules/", gettext_lazy("Schedules")),
-    Page("artifacts", "/artifacts/", gettext_lazy("Artifacts")),
-    Page("storage", "/storage/", gettext_lazy("Storage")),
-    Page("status", "/status/", gettext_lazy("Status")),
-    Page("stop", "/stop/", gettext_lazy("Stop everything")),
-]
-
-# status or state: (label, tone)
-ACTION_STATES = {
-    "pending": (gettext_lazy("Needs approval"), "amber"),
-    "approved": (gettext_lazy("Approved – the agent hasn't picked it up"), "accent"),
-    "answered": (gettext_lazy("Answered – the agent hasn't picked it up"), "accent"),  # an agent's question
-    "running": (gettext_lazy("Running"), "accent"),
-    "succeeded": (gettext_lazy("Done"), "calm"),
-    "failed": (gettext_lazy("Failed"), "red"),
-    "denied": (gettext_lazy("Denied"), "red"),
-    "declined": (gettext_lazy("Declined to answer"), "red"),
-    "sent_back": (gettext_lazy("Sent back"), "red"),  # an agent's plan, or a call with something to do first
-    "expired": (gettext_lazy("Expired, did not run"), "quiet"),
-    "cancelled": (gettext_lazy("Cancelled"), "quiet"),
-    "uncertain": (gettext_lazy("Outcome unknown"), "amber"),
-}
-WORKSPACE_STATES = {
-    "creating": (gettext_lazy("Creating"), "accent"),
-    "setting_up": (gettext_lazy("Creating"), "accent"),
-    "ready": (gettext_lazy("Ready"), "calm"),
-    "running": (gettext_lazy("Working"), "accent"),
-    "working": (gettext_lazy("Working"), "accent"),
-    "frozen": (gettext_lazy("Frozen: disk full"), "red"),
-    "paused": (gettext_lazy("Paused"), "quiet"),
-    "stopped": (gettext_lazy("Stopped"), "quiet"),
-    "archived": (gettext_lazy("Archived"), "quiet"),
-    "failed": (gettext_lazy("Failed"), "red"),
-    "deleted": (gettext_lazy("In trash"), "quiet"),
-    "unreachable": (gettext_lazy("Can't be reached"), "amber"),
-    "backend_lost": (gettext_lazy("Engine doesn't answer"), "amber"),
-    "held_up": (gettext_lazy("Can't be used"), "amber"),
-    "pausing": (gettext_lazy("Pausing"), "accent"),
-    "stopping": (gettext_lazy("Stopping"), "accent"),
-    "resuming": (gettext_lazy("Resuming"), "accent"),
-    "rebuilding": (gettext_lazy("Rebuilding"), "accent"),
-    "archiving": (gettext_lazy("Archiving"), "accent"),
-    "deleting": (gettext_lazy("Moving to the trash"), "accent"),
-}
-OPERATION_PHASES = {
-    "due": (gettext_lazy("Queued"), "quiet"),
-    "claimed": (gettext_lazy("Starting"), "accent"),
-    "started": (gettext_lazy("Running"), "accent"),
-    "settled": (gettext_lazy("Done"), "calm"),
-    "uncertain": (gettext_lazy("Outcome unknown"), "amber"),
-}
-STATES = {"action": ACTION_STATES, "workspace": WORKSPACE_STATES, "operation": OPERATION_PHASES}
-TIERS = {
-    "low": (gettext_lazy("Low"), "calm"),
-    "medium": (gettext_lazy("Medium"), "quiet"),
-    "high": (gettext_lazy("High"), "amber"),
-    "critical": (gettext_lazy("Critical"), "plum"),
-    "forbidden": (gettext_lazy("Forbidden"), "red"),
-}
-UNDO = {
-    "yes": (gettext_lazy("Reversible"), "calm", "undo"),
-    "partly": (gettext_lazy("Partly reversible"), "amber", "partly"),
-    "unknown": (gettext_lazy("Unknown if reversible"), "amber", "partly"),
-    "no": (gettext_lazy("Can't be undone"), "red", "no-undo"),
-    "kept": (gettext_lazy("No snapshot of it"), "quiet", "partly"),
-    "gone": (gettext_lazy("Can't be undone now: its snapshot was deleted"), "quiet", "no-undo"),
 }
 
 

@@ -16,7 +16,7 @@ from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.people.access import caller_of
 from dashboard.people.tokens import make_token
-from dashboard.templatetags.handrail import UNDO as CHIPS
+from dashboard.text.labels import UNDO as CHIPS
 from workspaces.operations import runner_client
 
 from .conftest import FORCE, make_workspace

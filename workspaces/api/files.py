@@ -13,7 +13,7 @@ from dashboard.web.pages import download
 from workspaces import lifecycle
 from workspaces.api import schemas
 from workspaces.api.lookup import answered, find, path_after
-from workspaces.changes import history
+from workspaces.changes import file_writes, history
 from workspaces.lifecycle import activity
 from workspaces.services import zips
 
@@ -98,7 +98,7 @@ def _write(request, key, path, data):
     lifecycle.resume_for_use(workspace, by=request.auth.actor)
     lifecycle.wait_until_ready(workspace)
     raw = path_after(request, "/files/", path)
-    created = history.write_file(workspace, raw, data, by=request.auth.actor)
+    created = file_writes.write_file(workspace, raw, data, by=request.auth.actor)
     lifecycle.record(
         workspace, request.auth.actor, "file.written", history.path_fields("path", raw) | {"bytes": len(data)}
     )
@@ -111,6 +111,6 @@ def delete_file(request, key: str, path: str):
     workspace, raw = find(request, key, "use_workspace"), path_after(request, "/files/", path)
     lifecycle.resume_for_use(workspace, by=request.auth.actor)
     lifecycle.wait_until_ready(workspace)
-    history.delete_file(workspace, raw, by=request.auth.actor)
+    file_writes.delete_file(workspace, raw, by=request.auth.actor)
     lifecycle.record(workspace, request.auth.actor, "file.deleted", history.path_fields("path", raw))
     return Status(200, history.path_fields("path", raw))

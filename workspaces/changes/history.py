@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,18 +19,15 @@ from functools import partial
 from django.core.cache import cache
 
 from dashboard.door.entering import is_agent
-from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
 from workspaces.changes import guarded, stores
 from workspaces.models import Snapshot, Workspace
-from workspaces.operations import needs_approval, runner_client
+from workspaces.operations import runner_client
 from workspaces.store import Change, Entry, Store, StoreError
 from workspaces.store import text as store_text
 from workspaces.store.diff import with_implied
 from workspaces.store.facts import Fact, attributes, facts
 from workspaces.store.objects import FILE, FOLDER
-from workspaces.store.plan import chooser
-from workspaces.store.safe_open import split_path
 
 LIVE = "live"
 FIRST_S, LAST_S = -62135510400.0, 253402214400.0  # a day within the years 1 and 9999, for any time zone
@@ -249,7 +246,7 @@ def listing(workspace: Workspace, at, path: bytes) -> list[Item] | None:
     """Return the entries of a folder; None if the path is not a folder. Problem 404 if it does not exist."""
     guarded.refuse_secret(path)
     if at == LIVE:
-        found = runner_client.ask("GET", f"/workspaces/{workspace.pk}/listing", path=_b64(path))["entries"]
+        found = runner_client.ask("GET", f"/workspaces/{workspace.pk}/listing", path=as_base64(path))["entries"]
         if found is None:
             return None
         return [_live_item(entry) for entry in found]
@@ -285,7 +282,8 @@ def read_file(workspace: Workspace, at, path: bytes, limit: int, *, timeout: flo
     """
     _refuse_secret(workspace, at, path)
     if at == LIVE:
-        return _up_to(limit, runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path), timeout=timeout))
+        address = f"/workspaces/{workspace.pk}/file"
+        return _up_to(limit, runner_client.pieces(address, path=as_base64(path), timeout=timeout))
     store, tree = store_of(workspace), tree_at(workspace, at)
     entry = _regular_file(store, tree, path)
     if entry.size > limit:
@@ -302,7 +300,7 @@ def _refuse_secret(workspace, at, path: bytes):
 
 def _live_size(workspace, path: bytes) -> dict:
     """Return {size, links} of a live file. Problem unless it is a regular file."""
-    return runner_client.ask("GET", f"/workspaces/{workspace.pk}/file/size", path=_b64(path))
+    return runner_client.ask("GET", f"/workspaces/{workspace.pk}/file/size", path=as_base64(path))
 
 
 def _regular_file(store, tree, path: bytes) -> Entry:
@@ -333,7 +331,7 @@ def glimpse(workspace: Workspace, at, path: bytes, *, whole: int, head: int, tai
     if at == LIVE:
         address = f"/workspaces/{workspace.pk}/file"
         size = _live_size(workspace, path)["size"]
-        read = partial(_live_part, address, _b64(path))
+        read = partial(_live_part, address, as_base64(path))
     else:
         store, tree = store_of(workspace), tree_at(workspace, at)
         size = _regular_file(store, tree, path).size
@@ -352,7 +350,7 @@ def stream_file(workspace: Workspace, at, path: bytes) -> Iterator[bytes]:
     """Return an iterator over the bytes of a file of any size. Problems are raised now, before the first piece."""
     _refuse_secret(workspace, at, path)
     if at == LIVE:
-        return runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path))
+        return runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=as_base64(path))
     store, tree = store_of(workspace), tree_at(workspace, at)
     _regular_file(store, tree, path)
     return store.stream(tree, path)
@@ -380,33 +378,6 @@ def commits_since(workspace: Workspace, snapshot: Snapshot) -> tuple[list[tuple[
     if "error" in told:
         return [], told["error"]
     return [(commit["sha"][:10], commit["subject"]) for commit in told["commits"]], ""
-
-
-def require_write(workspace: Workspace, path: bytes, data: bytes, *, by: Actor):
-    """Raise Problem for a path that agents may not write, AskFirst where a person has to allow the write."""
-    needs_approval.check_file(path, by=by)
-    asks = needs_approval.asks_nobody(workspace, by) and _needs_a_person(workspace, path)
-    needs_approval.require(workspace, "write", {"path": path, "data": data}, by=by, always=asks)
-
-
-def _needs_a_person(workspace, path: bytes) -> bool:
-    """Return whether an agent's change of this live path needs a person."""
-
-    def names_in(folder: bytes) -> set[bytes]:
-        try:
-            return {item.name for item in listing(workspace, LIVE, folder) or ()}
-        except Problem as problem:
-            if problem.status != 404:
-                raise
-            return set()
-
-    return guarded.needs_a_person(path) or guarded.is_in_bare_repository(path, names_in)
-
-
-def write_file(workspace: Workspace, path: bytes, data: bytes, *, by: Actor) -> bool:
-    """Write a live file, entirely or not at all; return True if it is new."""
-    require_write(workspace, path, data, by=by)
-    return runner_client.ask("PUT", f"/workspaces/{workspace.pk}/file", body=data, path=_b64(path))["created"]
 
 
 def largest(workspace: Workspace) -> list[tuple[bytes, int]]:
@@ -441,41 +412,5 @@ def read_bundle(workspace: Workspace) -> Iterator[bytes]:
     return runner_client.pieces(f"/workspaces/{workspace.pk}/bundle")
 
 
-def delete_file(workspace: Workspace, path: bytes, *, by: Actor):
-    """Delete a live file, a symlink, or a folder with its contents."""
-    needs_approval.check_file(path, by=by)
-    asks = needs_approval.asks_nobody(workspace, by) and (
-        _needs_a_person(workspace, path) or _holds_guarded(workspace, path)
-    )
-    needs_approval.require(workspace, "remove", {"path": path}, by=by, always=asks)
-    runner_client.ask("DELETE", f"/workspaces/{workspace.pk}/file", path=_b64(path))
-
-
-def _holds_guarded(workspace, path: bytes) -> bool:
-    """Return whether a live folder has something below it that an agent's change of needs a person."""
-    if listing(workspace, LIVE, path) is None:
-        return False
-    inside = b"/".join(split_path(path))
-    return guarded.any_in(store_of(workspace), tree_at(workspace, LIVE), inside, guarded.needs_a_person)
-
-
-def changes_guarded(workspace, tree: str, names: list[bytes] = ()) -> bool:
-    """Return whether putting a tree, or these paths of it, in place of the live files needs a person for an agent."""
-    rows = changes_of_trees(workspace, tree_at(workspace, LIVE), tree, count=False, owners=False)
-    paths = guarded_of(row.change for row in rows)
-    chosen = chooser(names or [b""])
-    return any(chosen(path) for path in paths)
-
-
-def guarded_of(changes: Iterable[Change]) -> Iterator[bytes]:
-    """Yield the paths of changes that need a person for an agent. The gate's own files are kept in any case."""
-    for change in changes:
-        if (change.old is None or change.new is None) and (change.old or change.new).kind == FOLDER:
-            continue  # what comes or goes in it is a change of its own
-        for path in filter(None, (change.path, change.old_path)):
-            if path not in needs_approval.HOOK_FILES and guarded.needs_a_person(path):
-                yield path
-
-
-def _b64(path: bytes) -> str:
+def as_base64(path: bytes) -> str:
     return base64.urlsafe_b64encode(path).decode()

@@ -6,7 +6,8 @@ from contextlib import suppress
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import extensions, operations
-from workspaces.changes.history import LIVE, changes_guarded, find_snapshot, listing, store_of
+from workspaces.changes.file_writes import changes_guarded
+from workspaces.changes.history import LIVE, find_snapshot, listing, store_of
 from workspaces.host.paths import inside
 from workspaces.lifecycle.activity import touch
 from workspaces.lifecycle.states import must_be, must_not_be_trashed, record

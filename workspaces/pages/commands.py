@@ -19,7 +19,6 @@ from workspaces.services import commands as command_service
 from workspaces.services.environments import newest_of
 
 TAIL = 64 * 1024  # bytes of output on the page; the download has all of it
-DEFAULT_SECONDS = 3600
 
 
 @signed_in

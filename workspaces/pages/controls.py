@@ -22,7 +22,7 @@ from dashboard.web.pages import (
     signed_in,
 )
 from workspaces import lifecycle
-from workspaces.changes import history
+from workspaces.changes import file_writes, history
 from workspaces.models import Operation, Run
 from workspaces.pages.header import find, load_header
 from workspaces.provisioning import capacity
@@ -193,7 +193,7 @@ def remove(request, team, key):
     def do(workspace):
         if not capacity.is_short_of_room():
             lifecycle.take_safety_snapshot(workspace, by=request.caller.actor, label="before removing a file")
-        history.delete_file(workspace, path, by=request.caller.actor)
+        file_writes.delete_file(workspace, path, by=request.caller.actor)
         lifecycle.record(workspace, request.caller.actor, "file.deleted", history.path_fields("path", path))
 
     return _carry(request, team, key, "use_workspace", do, then="workspace-size", say=gettext("Removed."))

@@ -16,12 +16,10 @@ import ahocorasick_rs
 from django.db import transaction
 
 from dashboard.database import clock
-from dashboard.keys import keyring, redaction, sealed_files
+from dashboard.keys import keyring, redaction
 from dashboard.keys.secret_forms import encoded_forms
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
-from dashboard.workers.failpoints import failpoint
-from workspaces import extensions
 from workspaces.models import Environment, HandedSecret, Scope, Secret, SecretFinding, Workspace
 from workspaces.secrets import origins
 from workspaces.shim.record import Handed
@@ -65,7 +63,7 @@ def save(
         if origin and origin != secret.origin:
             secret.origin, secret.host_key, secret.public_key, secret.code_host = origin, "", "", ""
         value = origins.fit(secret, value, host_key or secret.host_key)
-        secret.value, secret.version = ring.encrypt(value.encode(), _associated_data(secret)), uuid.uuid4()
+        secret.value, secret.version = ring.encrypt(value.encode(), associated_data(secret)), uuid.uuid4()
         secret.expires_at, secret.set_at, secret.set_by = expires_at, clock.now(), by.as_json
         secret.save()
         Event.objects.record(team, actor=by, verb=verb, subject=secret, data=_data(secret))
@@ -141,11 +139,11 @@ def _check_expiry(expires_at):
         raise invalid("The expiry must be in the future.")
 
 
-def _associated_data(secret: Secret) -> str:
+def associated_data(secret: Secret) -> str:
     return f"secret {secret.pk} {secret.team_id} {secret.scope} {secret.name}"
 
 
-def _handed_associated_data(handed: HandedSecret) -> str:
+def handed_associated_data(handed: HandedSecret) -> str:
     return f"handed {handed.pk} {handed.workspace_id} {handed.name}"
 
 
@@ -172,7 +170,7 @@ def for_phase(workspace: Workspace, phase: str) -> dict[str, str]:
             for secret in Secret.objects.filter(team=workspace.team_id, scope=SCOPES[phase], name__in=names):
                 if secret.expires_at is None or secret.expires_at > now:
                     try:
-                        value = ring.decrypt(secret.value, _associated_data(secret))
+                        value = ring.decrypt(secret.value, associated_data(secret))
                     except keyring.Unreadable:
                         continue
                     _record_handed(workspace, secret, value, ring)
@@ -203,7 +201,7 @@ def _for_handrail(team, name: str, scope: Scope) -> str:
     secret = Secret.objects.filter(team=team, scope=scope, name=name).first()
     if secret is None or state(secret) != SET:
         return ""
-    value = keyring.load().decrypt(secret.value, _associated_data(secret)).decode()
+    value = keyring.load().decrypt(secret.value, associated_data(secret)).decode()
     _note_use(secret, clock.now())
     redaction.hide({name: value})
     return value
@@ -240,7 +238,7 @@ def of_team(team_id) -> list[tuple[str, str | None]]:
     found = []
     for secret in rows:
         try:
-            value = ring.decrypt(secret.value, _associated_data(secret)).decode()
+            value = ring.decrypt(secret.value, associated_data(secret)).decode()
             redaction.hide({secret.name: value})
         except keyring.Unreadable:
             value = None
@@ -255,7 +253,7 @@ def handed_rows(workspace: Workspace) -> list[tuple[HandedSecret, str | None]]:
     found = []
     for handed in rows:
         try:
-            value = ring.decrypt(handed.value, _handed_associated_data(handed)).decode()
+            value = ring.decrypt(handed.value, handed_associated_data(handed)).decode()
             redaction.hide({handed.name: value})
         except keyring.Unreadable:
             value = None
@@ -291,7 +289,7 @@ def _record_handed(workspace, secret: Secret, value: bytes, ring: keyring.Ring):
     if HandedSecret.objects.filter(workspace=workspace, version=secret.version).exists():
         return
     handed = HandedSecret(workspace=workspace, name=secret.name, scope=secret.scope, version=secret.version)
-    handed.value, handed.handed_at = ring.encrypt(value, _handed_associated_data(handed)), clock.now()
+    handed.value, handed.handed_at = ring.encrypt(value, handed_associated_data(handed)), clock.now()
     # Two programs that start at the same moment both get it; only one row is kept.
     HandedSecret.objects.bulk_create([handed], ignore_conflicts=True)
 
@@ -335,7 +333,7 @@ def state(secret: Secret, now=None) -> str:
     if has_expired(secret, now):
         return EXPIRED
     try:
-        keyring.load().decrypt(secret.value, _associated_data(secret))
+        keyring.load().decrypt(secret.value, associated_data(secret))
     except keyring.Unreadable:
         return UNREADABLE
     return SET
@@ -377,67 +375,3 @@ def allow_findings(workspace: Workspace, ids: list[uuid.UUID], *, by: Actor) -> 
 
 def path_hash(path: bytes) -> str:
     return hashlib.sha256(path).hexdigest()
-
-
-# Rotation -------------------------------------------------------------------------------------------------------------
-
-
-def encrypted_columns():
-    """Return (queryset, function to the associated data) of each column encrypted with the ring's keys."""
-    own = [(Secret.objects.all(), _associated_data), (HandedSecret.objects.all(), _handed_associated_data)]
-    return own + [column() for column in extensions.encrypted]
-
-
-def rotate(say=print) -> keyring.Ring:
-    """Add a key, encrypt all values with it and remove the old keys. A rotation that was killed continues.
-
-    A value that was encrypted with an old key meanwhile keeps that key in the ring until the next rotation.
-    """
-    ring = keyring.load()
-    if len(ring.keys) == 1:
-        ring = keyring.add_key()
-        failpoint("rotate.added")
-    moved = unreadable = 0
-    for rows, about in encrypted_columns():
-        for row in list(rows):
-            if keyring.key_id(row.value) == ring.newest.id:
-                continue
-            failpoint("rotate.row")
-            try:
-                fresh = ring.encrypt(ring.decrypt(row.value, about(row)), about(row))
-            except keyring.Unreadable:
-                unreadable += 1
-                continue
-            # Skips a row whose value was changed meanwhile; that value is encrypted with the new key.
-            moved += rows.filter(pk=row.pk, value=bytes(row.value)).update(value=fresh)
-    failpoint("rotate.moved")
-    ring = keyring.keep_only(_needed)
-    say(f"Encrypted {moved} values with a new key. Keys in the ring: {len(ring.keys)}.")
-    if unreadable:
-        say(f"{unreadable} could not be read with any key of the ring and were not changed: set those secrets again.")
-    return ring
-
-
-def forget_unreadable() -> int:
-    """Delete the values that no key of the ring can decrypt; return their number."""
-    ring, gone = keyring.load(), 0
-    for rows, about in encrypted_columns():
-        for row in list(rows):
-            try:
-                ring.decrypt(row.value, about(row))
-            except keyring.Unreadable:
-                gone += rows.filter(pk=row.pk).delete()[0] > 0
-    return gone
-
-
-def decrypted(row, about) -> str:
-    """Return the value of a row of one of `encrypted_columns`; "" if no key of the ring can decrypt it."""
-    try:
-        return keyring.load().decrypt(row.value, about(row)).decode("utf-8", "replace")
-    except keyring.Unreadable:
-        return ""
-
-
-def _needed() -> set[bytes]:
-    found = {keyring.key_id(value) for rows, _ in encrypted_columns() for value in rows.values_list("value", flat=True)}
-    return found | sealed_files.keys_in_use()

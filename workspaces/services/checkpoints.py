@@ -8,7 +8,7 @@ from dashboard.models import Actor, Team
 from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces import lifecycle, operations
-from workspaces.changes import history
+from workspaces.changes import file_writes
 from workspaces.lifecycle.carried import NAME
 from workspaces.models import Checkpoint, Operation, State, Workspace
 from workspaces.operations import needs_approval, runner_client
@@ -84,7 +84,7 @@ def restore(checkpoint: Checkpoint, *, by: Actor) -> Operation:
 def _changes_guarded(checkpoint: Checkpoint) -> bool:
     """Return whether its files differ from the live ones at a path that needs a person, as far as a snapshot tells."""
     found = checkpoint.workspace.snapshots.filter(number=checkpoint.snapshot_number).first()
-    return found is None or history.changes_guarded(checkpoint.workspace, found.tree_hex)
+    return found is None or file_writes.changes_guarded(checkpoint.workspace, found.tree_hex)
 
 
 def fork(checkpoint: Checkpoint, key: str, *, caller: Caller) -> Workspace:

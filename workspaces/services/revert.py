@@ -5,7 +5,7 @@ import hashlib
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
 from workspaces import lifecycle, operations
-from workspaces.changes import history
+from workspaces.changes import file_writes, history
 from workspaces.changes.comparisons import Point
 from workspaces.models import Operation
 from workspaces.store import text as store_text
@@ -54,9 +54,9 @@ def _copy(workspace, point: Point, paths: list[bytes], *, by: Actor) -> Operatio
     operation = _saved(workspace, by=by, label=f"before taking a file of {point.workspace.key}")
     for path, content in contents.items():
         if content is not None:
-            history.write_file(workspace, path, content, by=by)
+            file_writes.write_file(workspace, path, content, by=by)
         elif _content_at(Point(workspace, history.LIVE), path) is not None:
-            history.delete_file(workspace, path, by=by)
+            file_writes.delete_file(workspace, path, by=by)
         about = {"from": point.workspace.key, "at": point.at}
         lifecycle.record(workspace, by, "file.taken", history.path_fields("path", path) | about)
     return operation
@@ -90,7 +90,7 @@ def hunk(workspace, point: Point, path: bytes, index: int, seen: str, *, by: Act
     if not 0 <= index < len(found):
         raise not_found("part of this change")
     operation = _saved(workspace, by=by, label="before reverting part of a file")
-    history.write_file(workspace, path, without(live, found[index]), by=by)
+    file_writes.write_file(workspace, path, without(live, found[index]), by=by)
     is_own = point.workspace.pk == workspace.pk
     about = {"snapshot": point.at} if is_own else {"from": point.workspace.key, "at": point.at}
     lifecycle.record(workspace, by, "file.hunk_reverted", history.path_fields("path", path) | about)

@@ -13,7 +13,7 @@ from dashboard.database import clock
 from dashboard.models import Event
 from tests.approvals.conftest import FORCE, PUSH
 from tests.support.waking import wakes  # noqa: F401 - a fixture
-from workspaces import secrets
+from workspaces.secrets import rotation
 
 PAGE = "/me/notifications/"
 
@@ -200,7 +200,7 @@ def test_its_url_is_encrypted_and_never_shown_again(channel, ntfy, browser_of, b
 def test_rotation_of_the_keys_takes_channels_along(channel, ask, notify, ntfy, bob):
     row = channel(bob)
     before = bytes(row.value)
-    secrets.rotate(say=lambda words: None)
+    rotation.rotate(say=lambda words: None)
     row.refresh_from_db()
     assert bytes(row.value) != before
     ask(PUSH)

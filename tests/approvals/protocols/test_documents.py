@@ -8,7 +8,7 @@ from approvals.models import AgentDocument
 from approvals.protocols import documents
 from dashboard.keys import keyring
 from dashboard.people.tokens import make_token
-from workspaces import secrets
+from workspaces.secrets import rotation
 
 SECRET = "key-0123456789abcdef"
 
@@ -87,6 +87,6 @@ def test_it_is_encrypted_and_survives_a_rotation_of_keys(at):
     at("PUT", {"body": {"key": SECRET}})
     assert SECRET.encode() not in bytes(AgentDocument.objects.get().value)
     newest = keyring.load().newest.id
-    secrets.rotate(say=lambda line: None)
+    rotation.rotate(say=lambda line: None)
     assert keyring.load().newest.id != newest
     assert at("GET")[1]["body"] == {"key": SECRET}

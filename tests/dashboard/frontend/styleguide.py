@@ -5,7 +5,7 @@ from pathlib import Path
 from django.template import engines
 from django.utils import timezone
 
-from dashboard.templatetags.handrail import ACTION_STATES, TIERS
+from dashboard.text.labels import ACTION_STATES, TIERS
 from workspaces.changes.diff import compare
 
 TEMPLATE = Path(__file__).parent / "templates" / "styleguide.html"

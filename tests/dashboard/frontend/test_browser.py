@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.template import engines
 from django.urls import path as at
 
-from dashboard.templatetags.handrail import FIRST, REST
+from dashboard.web.navigation import FIRST, REST
 from tests.dashboard.frontend import styleguide
 
 POLICY = (

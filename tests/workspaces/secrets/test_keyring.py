@@ -17,6 +17,7 @@ from dashboard.models import Actor
 from tests.support import CHECKOUT
 from workspaces import secrets
 from workspaces.models import Environment, HandedSecret, Secret, Workspace
+from workspaces.secrets import rotation
 
 BY = Actor.system("test")
 
@@ -78,8 +79,8 @@ def test_a_ciphertext_in_another_row_is_not_handed_out(team):
 
 
 def readable(ring):
-    found = {row.name: ring.decrypt(row.value, secrets._associated_data(row)).decode() for row in Secret.objects.all()}
-    handed = {row.name: ring.decrypt(row.value, secrets._handed_associated_data(row)).decode() for row in handed_rows()}
+    found = {row.name: ring.decrypt(row.value, secrets.associated_data(row)).decode() for row in Secret.objects.all()}
+    handed = {row.name: ring.decrypt(row.value, secrets.handed_associated_data(row)).decode() for row in handed_rows()}
     return found, handed
 
 
@@ -101,7 +102,7 @@ def filled(team):
 
 def test_rotation_loses_nothing_and_removes_the_old_key(filled):
     old = keyring.load()
-    ring = secrets.rotate(say=lambda said: None)
+    ring = rotation.rotate(say=lambda said: None)
     assert (len(ring.keys), ring.newest.id != old.newest.id) == (1, True)
     assert readable(ring) == filled
 
@@ -116,8 +117,8 @@ from django.conf import settings
 from django.db import connection
 settings.KEYS_DIR = Path({str(settings.KEYS_DIR)!r})
 connection.settings_dict["NAME"] = {connection.settings_dict["NAME"]!r}
-from workspaces import secrets
-secrets.rotate()
+from workspaces.secrets import rotation
+rotation.rotate()
 """
     environment = os.environ | {"HANDRAIL_FAILPOINT": point}
     died = subprocess.run([sys.executable, "-c", script], cwd=CHECKOUT, env=environment, capture_output=True, text=True)
@@ -125,7 +126,7 @@ secrets.rotate()
     ring = keyring.load()
     assert readable(ring) == filled
     assert len(ring.keys) == 2
-    ring = secrets.rotate(say=lambda said: None)
+    ring = rotation.rotate(say=lambda said: None)
     assert (len(ring.keys), readable(ring)) == (1, filled)
 
 
@@ -135,23 +136,23 @@ def test_an_old_key_stays_for_what_needs_it(filled):
     try:
         with open(image, "wb") as out:
             sealed_files.seal(io.BytesIO(b"memory"), out, about="a pause")
-        assert len(secrets.rotate(say=lambda said: None).keys) == 2
+        assert len(rotation.rotate(say=lambda said: None).keys) == 2
         out = io.BytesIO()
         with open(image, "rb") as sealed:
             sealed_files.unseal(sealed, out, about="a pause")
         assert out.getvalue() == b"memory"
     finally:
         image.unlink()
-    assert len(secrets.rotate(say=lambda said: None).keys) == 1
+    assert len(rotation.rotate(say=lambda said: None).keys) == 1
     assert readable(keyring.load()) == filled
 
 
 def test_a_ring_that_was_lost_is_said_and_can_be_left_behind(filled, team):
     keyring.path().unlink()
     said = []
-    secrets.rotate(say=said.append)
+    rotation.rotate(say=said.append)
     assert "13 could not be read" in said[-1]
-    assert secrets.forget_unreadable() == 13
+    assert rotation.forget_unreadable() == 13
     secrets.save(team, "KEY_0", "agent", "a new value", by=BY)
     assert readable(keyring.load())[0] == {"KEY_0": "a new value"}
 

@@ -1,7 +1,7 @@
 from django.core.management.base import BaseCommand, CommandError
 
 from dashboard.keys.keyring import Unreadable
-from workspaces import secrets
+from workspaces.secrets import rotation
 
 
 class Command(BaseCommand):
@@ -18,7 +18,7 @@ class Command(BaseCommand):
     def handle(self, *, forget_unreadable, **options):
         try:
             if forget_unreadable:
-                self.stdout.write(f"Deleted {secrets.forget_unreadable()} values that could not be read.")
-            secrets.rotate(say=self.stdout.write)
+                self.stdout.write(f"Deleted {rotation.forget_unreadable()} values that could not be read.")
+            rotation.rotate(say=self.stdout.write)
         except Unreadable as error:
             raise CommandError(str(error)) from None

@@ -14,7 +14,7 @@ from pathlib import Path
 from dashboard.models import Team
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
-from workspaces.changes import history
+from workspaces.changes import file_writes, history
 from workspaces.drivers.base import DriverError
 from workspaces.host import paths as workspace_paths
 from workspaces.models import ReasonCode, RevisionHow, Snapshot, Workspace
@@ -234,7 +234,7 @@ def _compare(store, base: str, live: str, coming: str) -> dict:
     for change in reviewed(store.diff(base, live)):
         if _is_somebodys(change.path):
             since |= {change.path, change.old_path or change.path}
-    return {"conflicts": sorted(differ & since), "guarded": sorted(history.guarded_of(taken))}
+    return {"conflicts": sorted(differ & since), "guarded": sorted(file_writes.guarded_of(taken))}
 
 
 def _is_of_owner_alone(change) -> bool:

@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from workspaces.changes import history
+from workspaces.changes import file_writes, history
 from workspaces.models import Snapshot, Workspace
 from workspaces.operations import needs_approval
 from workspaces.operations.needs_approval import HOOK_FILES
@@ -57,7 +57,7 @@ def needs_a_person(store: Store, live: str, merge: Merged, *, by) -> bool:
     """Return whether the merge changes files that an agent may not without a person."""
     if not needs_approval.is_unapproved(by):
         return False
-    return any(history.guarded_of(reviewed(store.diff(live, merge.tree))))
+    return any(file_writes.guarded_of(reviewed(store.diff(live, merge.tree))))
 
 
 def conflict_fields(conflicts: list[Conflict]) -> list[dict]:

@@ -4,7 +4,7 @@ from dashboard.models import Team
 from dashboard.people.access import Caller
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle
-from workspaces.changes import history
+from workspaces.changes import file_writes, history
 from workspaces.lifecycle.activity import touch
 from workspaces.models import NoteVersion, State, Workspace
 from workspaces.services.notes import texts, versions
@@ -48,14 +48,14 @@ def live(workspace) -> texts.NoteText:
 
 def _write(workspace, wanted, *, by, seen, days) -> NoteVersion:
     """Write the file, after what was there is kept as a version."""
-    history.require_write(workspace, versions.PATH, wanted.text.encode(), by=by)  # before anything is read
+    file_writes.require_write(workspace, versions.PATH, wanted.text.encode(), by=by)  # before anything is read
     found = live(workspace)
     _refuse_if_changed(found.sha256, seen)
     if found.is_cut:
         raise conflict(f"The file has more than {texts.MAX_BYTES:,} bytes. Shorten it in the workspace first.")
     with Team.objects.turn(workspace.team_id):
         versions.save_if_changed(Workspace.objects.locked().get(pk=workspace.pk), found, by=by)
-    history.write_file(workspace, versions.PATH, wanted.text.encode(), by=by)
+    file_writes.write_file(workspace, versions.PATH, wanted.text.encode(), by=by)
     with Team.objects.turn(workspace.team_id):
         row = Workspace.objects.locked().get(pk=workspace.pk)
         return _added(row, wanted, by=by, days=days, given=True)

@@ -16,8 +16,8 @@ from django.db.models import Q
 from dashboard.database.batches import in_batches
 from dashboard.database.row_locks import locked
 from dashboard.models import Team
-from workspaces import secrets
 from workspaces.models import Workspace
+from workspaces.secrets import rotation
 from workspaces.services.scrub import rules
 from workspaces.services.scrub.places import ROW, SECRET, Place
 from workspaces.services.scrub.value import MARK, Wanted
@@ -71,7 +71,7 @@ def paths_to_team(model, seen: frozenset = frozenset()) -> tuple[str, ...]:
 
 
 def _columns(model) -> tuple[str, ...]:
-    encrypted = {rows.model for rows, _ in secrets.encrypted_columns()} if "value" not in rules.of(model).read else ()
+    encrypted = {rows.model for rows, _ in rotation.encrypted_columns()} if "value" not in rules.of(model).read else ()
     return tuple(
         column.name
         for column in model._meta.concrete_fields
@@ -178,12 +178,12 @@ def _without(row, name: str, rule: rules.Rule, wanted: Wanted):
 
 def find_encrypted(team, wanted: Wanted) -> Iterator[Place]:
     """Yield the secrets, channels and targets whose encrypted value is, or contains, the value."""
-    for rows, about in secrets.encrypted_columns():
+    for rows, about in rotation.encrypted_columns():
         paths = paths_to_team(rows.model)
         if not paths or "value" in rules.of(rows.model).read:  # it is searched with the other columns
             continue
         for row in rows.filter(reduce(or_, (Q(**{path: team.pk}) for path in paths))):
-            if wanted.is_in_text(secrets.decrypted(row, about)):
+            if wanted.is_in_text(rotation.decrypted(row, about)):
                 yield Place(
                     kind=SECRET,
                     what=str(rows.model._meta.verbose_name),

@@ -18,8 +18,8 @@ from dashboard.processes.queue import Queue
 from dashboard.workers import outbox
 from tests.support.aap_receiver import Dripping
 from tests.support.receivers import Syslog, Webhook
-from workspaces import secrets
 from workspaces.egress.addresses import read_networks
+from workspaces.secrets import rotation
 
 pytestmark = pytest.mark.django_db
 BY = Actor.system("tests")
@@ -261,7 +261,7 @@ def test_an_admin_adds_one_and_sees_the_key_once(alice, team, webhook, browser_o
 
 def test_the_key_survives_a_rotation_of_keys(team, webhook):
     target, key = targets.add(team, "webhook", webhook.url, by=BY)
-    secrets.rotate(say=lambda words: None)
+    rotation.rotate(say=lambda words: None)
     target.refresh_from_db()
     assert keyring.load().decrypt(bytes(target.value), targets.associated_data(target)).decode() == key
 

@@ -21,7 +21,7 @@ from dashboard.processes.queue import Queue
 from dashboard.workers import outbox
 from tests.support.aap_receiver import Dripping
 from tests.support.waking import wakes  # noqa: F401 - a fixture
-from workspaces import secrets
+from workspaces.secrets import rotation
 
 pytestmark = pytest.mark.django_db
 BY = Actor.system("tests")
@@ -257,7 +257,7 @@ def test_registrations_have_limits(register, receiver, monkeypatch):
 def test_the_secret_is_kept_encrypted_and_moves_to_a_new_key(ask, instance, register, receiver, bob):
     right = receiver.receiver.secret
     assert right.encode() not in bytes(instance.value)
-    secrets.rotate(say=lambda words: None)
+    rotation.rotate(say=lambda words: None)
     answer(ask(), bob)
     assert tasks.send_webhooks() == 1
     AapInstance.objects.update(value=b"other")

@@ -17,7 +17,7 @@ from dashboard.people.tokens import find_token, make_token, revoke
 from dashboard.workers import outbox
 from tests.approvals.protocols.aap.test_sending import answer, error, is_due
 from tests.support.aap_receiver import AapReceiver
-from workspaces import secrets
+from workspaces.secrets import rotation
 
 pytestmark = pytest.mark.django_db
 
@@ -80,7 +80,7 @@ def test_a_new_receiver_is_verified_and_told_what_waits(change, ask, instance, b
     assert tasks.send_webhooks() == 1
     assert (other.resolved(), receiver.resolved()) == ([(204, str(waiting.pk))], [(500, str(waiting.pk))])
     assert other.got[-1][2] == receiver.got[-1][2]
-    secrets.rotate(say=lambda words: None)
+    rotation.rotate(say=lambda words: None)
     later = ask("git push later")
     answer(later, bob)
     assert tasks.send_webhooks() == 1

@@ -1,0 +1,68 @@
+"""Every value that is encrypted with the keys of the ring: encrypt them anew, and read or forget them."""
+
+from dashboard.keys import keyring, sealed_files
+from dashboard.workers.failpoints import failpoint
+from workspaces import extensions
+from workspaces.models import HandedSecret, Secret
+from workspaces.secrets import associated_data, handed_associated_data
+
+
+def encrypted_columns():
+    """Return (queryset, function to the associated data) of each column encrypted with the ring's keys."""
+    own = [(Secret.objects.all(), associated_data), (HandedSecret.objects.all(), handed_associated_data)]
+    return own + [column() for column in extensions.encrypted]
+
+
+def rotate(say=print) -> keyring.Ring:
+    """Add a key, encrypt all values with it and remove the old keys. A rotation that was killed continues.
+
+    A value that was encrypted with an old key meanwhile keeps that key in the ring until the next rotation.
+    """
+    ring = keyring.load()
+    if len(ring.keys) == 1:
+        ring = keyring.add_key()
+        failpoint("rotate.added")
+    moved = unreadable = 0
+    for rows, about in encrypted_columns():
+        for row in list(rows):
+            if keyring.key_id(row.value) == ring.newest.id:
+                continue
+            failpoint("rotate.row")
+            try:
+                fresh = ring.encrypt(ring.decrypt(row.value, about(row)), about(row))
+            except keyring.Unreadable:
+                unreadable += 1
+                continue
+            # Skips a row whose value was changed meanwhile; that value is encrypted with the new key.
+            moved += rows.filter(pk=row.pk, value=bytes(row.value)).update(value=fresh)
+    failpoint("rotate.moved")
+    ring = keyring.keep_only(_needed)
+    say(f"Encrypted {moved} values with a new key. Keys in the ring: {len(ring.keys)}.")
+    if unreadable:
+        say(f"{unreadable} could not be read with any key of the ring and were not changed: set those secrets again.")
+    return ring
+
+
+def forget_unreadable() -> int:
+    """Delete the values that no key of the ring can decrypt; return their number."""
+    ring, gone = keyring.load(), 0
+    for rows, about in encrypted_columns():
+        for row in list(rows):
+            try:
+                ring.decrypt(row.value, about(row))
+            except keyring.Unreadable:
+                gone += rows.filter(pk=row.pk).delete()[0] > 0
+    return gone
+
+
+def decrypted(row, about) -> str:
+    """Return the value of a row of one of `encrypted_columns`; "" if no key of the ring can decrypt it."""
+    try:
+        return keyring.load().decrypt(row.value, about(row)).decode("utf-8", "replace")
+    except keyring.Unreadable:
+        return ""
+
+
+def _needed() -> set[bytes]:
+    found = {keyring.key_id(value) for rows, _ in encrypted_columns() for value in rows.values_list("value", flat=True)}
+    return found | sealed_files.keys_in_use()
