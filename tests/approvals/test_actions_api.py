@@ -85,7 +85,7 @@ def test_two_keys_are_two_actions(post, agent_token):
 
 
 @pytest.mark.parametrize(("verdict", "code"), [("approve", "already_decided"), ("deny", "already_decided")])
-def test_who_comes_second_gets_409_with_the_winner(post, asked, token_of, bob, lena, verdict, code):
+def test_the_second_decision_gets_409_with_the_first(post, asked, token_of, bob, lena, verdict, code):
     path = f"{ACTIONS}/{asked['id']}/decision"
     post(token_of(bob), path, {"verdict": verdict, "digest": asked["digest"]})
     status, problem = post(token_of(lena), path, {"verdict": "approve", "digest": asked["digest"]})

@@ -27,7 +27,7 @@ def test_a_program_that_the_policy_does_not_know_runs_unasked_in_the_medium_enve
     assert desk.file("made") == b"x"
 
 
-def test_what_it_may_not_do_is_refused_and_told(desk):
+def test_a_refusal_of_the_kernel_is_in_the_result(desk):
     desk.put(".env", b"KEY=canary\n")
     code = (
         "import socket\n"

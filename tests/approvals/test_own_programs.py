@@ -95,7 +95,7 @@ def test_bash_is_never_looked_up():
     assert programs.with_shell(["make"], "/bin/bash") == ["make"]
 
 
-def test_no_module_writes_such_a_line_by_itself():
+def test_no_module_starts_python_without_a_path():
     """A list that begins with a Python without a path, or a Python on the way to a program, is found here."""
     found = []
     for folder in ("approvals", "workspaces", "dashboard"):

@@ -39,7 +39,7 @@ def theirs(places, agent_token, post):
     return [action for _, action in asked]
 
 
-def test_it_asks_and_collects_in_its_own_workspace(inside, post, api):
+def test_a_run_token_asks_and_collects_in_its_own_workspace(inside, post, api):
     status, action = post(inside, "/api/v1/actions", ASK)
     assert (status, action["workspace"]) == (201, "here")
     assert [a["id"] for a in api(inside).get("/api/v1/actions").json()["actions"]] == [action["id"]]
@@ -83,7 +83,7 @@ def test_events_and_grants_are_its_workspaces(inside, theirs, places, agent, bob
     assert api(inside).get("/api/v1/grants").json()["grants"] == []
 
 
-def test_it_makes_no_workspace(inside, places, post, api):
+def test_a_run_token_creates_no_workspace(inside, places, post, api):
     assert post(inside, "/api/v1/workspaces", {"key": "more"})[0] == 403
     assert post(inside, "/api/v1/workspaces/here/fork", {"key": "more"})[0] == 403
     assert post(inside, "/api/v1/workspaces/there/fork", {"key": "more"})[0] == 404

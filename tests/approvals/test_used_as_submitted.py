@@ -67,7 +67,7 @@ def test_the_same_event_finds_the_call_that_it_has_not_heard_of(asked):
     assert (again.pk, is_new, Action.objects.count()) == (first.pk, False, 1)
 
 
-def test_another_call_with_the_same_words_is_another_action_once_the_first_was_heard(asked):
+def test_an_equal_call_after_a_delivered_answer_is_another_action(asked):
     first, _ = asked(LIST)
     gate.mark_heard(first)
     again, is_new = asked(LIST, call_id="toolu_2")
@@ -89,7 +89,7 @@ def test_a_stop_while_it_is_judged_refuses_it(asked, team, bob, person, monkeypa
     assert (refused.value.status, refused.value.extra["code"], Action.objects.count()) == (409, "stopped", 0)
 
 
-def test_it_takes_few_statements(asked):
+def test_an_allowed_call_takes_few_statements(asked):
     asked(LIST)  # what is loaded at its first use
     with CaptureQueriesContext(
         connection,

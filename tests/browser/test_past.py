@@ -35,7 +35,7 @@ def folder(product, token, tmp_path, size):
     shutil.rmtree(file.parent)
 
 
-def test_it_loads_when_opened_and_one_tap_trusts(product, person, folder, size):
+def test_past_calls_load_when_opened_and_one_tap_trusts_a_program(product, person, folder, size):
     page = person("lea", "lead")
     page.goto(f"{product.desk}/policy/?team={TEAM}&environment=folder-{folder}")
     page.get_by_text("What this policy would have asked").click()

@@ -50,7 +50,7 @@ def test_a_no_with_its_reason_changes_the_card_of_others_in_place(product, token
     assert (decision["verdict"], decision["comment"]) == ("deny", "Use the staging branch.")
 
 
-def test_an_edit_is_seen_as_a_difference_and_told(product, token, person, ask):
+def test_an_edit_is_shown_as_a_difference_and_sent_to_the_agent(product, token, person, ask):
     page = person("rita")
     action = ask("git push origin main")
     page.goto(card(product, action))

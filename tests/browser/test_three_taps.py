@@ -72,7 +72,7 @@ def test_what_changed_since_friday_by_risk(desk):
     expect(desk.page.locator("#changed-sum")).to_contain_text(re.compile(r"\d workspaces? changed"))
 
 
-def test_who_wrote_a_line(desk):
+def test_a_line_names_its_author(desk):
     desk.on(desk.page.locator("#desk-since .row-title"))
     desk.link("Blame")
     desk.link(re.compile(r"^A-\d+ "))

@@ -51,7 +51,7 @@ def test_a_call_waits_for_a_desk_whose_database_is_away(server):
     assert server.answers == []
 
 
-def test_it_does_not_wait_for_what_does_not_say_so(server):
+def test_the_client_does_not_wait_for_a_refusal_without_retry_after(server):
     server.answers = [(503, {})] * 3
     with pytest.raises(Unreachable):
         desk_at(server).ask("Bash", {"command": "true"})

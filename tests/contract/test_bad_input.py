@@ -113,7 +113,7 @@ def test_an_unknown_tool_is_asked_about(agent):
 
 
 @pytest.mark.parametrize("key", ["", "k" * 201])
-def test_an_idempotency_key_that_is_none(agent, unchanged, key):
+def test_an_invalid_idempotency_key_is_refused(agent, unchanged, key):
     answer = agent.product.call(
         "POST",
         "/api/v1/actions",
@@ -213,7 +213,7 @@ def test_a_setup_script_that_hangs_is_a_state_with_its_reason(new_product):
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize("path", ["/api/v1/nothing", "/api/v1/actions/x/y", "/api/v1/workspaces/none/pause"])
-def test_an_address_that_is_none(agent, method, path):
+def test_an_unknown_address_is_404(agent, method, path):
     answer = agent.product.call(method, path, agent.token, {} if method == "POST" else None)
     assert answer.status in (404, 405), answer.body
 

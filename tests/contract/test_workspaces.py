@@ -104,7 +104,7 @@ def test_one_workspace_waits_until_nothing_is_in_flight(agent):
 
 
 @pytest.mark.parametrize(("verb", "state"), [("pause", "paused"), ("stop", "stopped"), ("archive", "archived")])
-def test_it_goes_to_sleep_and_is_resumed(agent, verb, state):
+def test_a_workspace_goes_to_sleep_and_is_resumed(agent, verb, state):
     key = agent.workspace()
     assert as_promised(agent.post(f"/workspaces/{key}/{verb}", None, 202).json, WORKSPACE) == WORKSPACE
     assert agent.settled(key)["state"] == state

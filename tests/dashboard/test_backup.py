@@ -65,7 +65,7 @@ def test_everything_comes_back(elsewhere, backed_up):
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_it_takes_nothing_from_the_one_that_still_runs(backed_up):
+def test_a_restored_copy_takes_nothing_from_the_running_installation(backed_up):
     origin, agent = backed_up["product"], backed_up["agent"]
     assert origin.get(KEY, agent).json["state"] in ("ready", "paused")
     ran = origin.post(f"{KEY}/commands", agent, {"command": "echo alive"}).json

@@ -37,7 +37,7 @@ def test_a_row_that_is_gone_when_its_turn_comes_is_left_out(agents):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_handles_a_row_may_write_although_others_have_written(team, agents):
+def test_a_handler_may_write_a_row_that_others_have_written(team, agents):
     connection.close()  # tests may have left a cursor
     for number, agent in enumerate(in_batches(Agent.objects.order_by("name"), 2)):
         elsewhere(lambda number=number: Team.objects.filter(pk=team.pk).update(name=f"Payments {number}"))

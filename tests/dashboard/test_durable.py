@@ -68,7 +68,7 @@ def test_a_lock_is_held_by_one_and_freed_by_the_death_of_its_process(tmp_path):
     os.close(take_lock(path, wait=0))
 
 
-def test_those_who_share_a_lock_keep_out_who_wants_it_alone(tmp_path):
+def test_a_shared_lock_keeps_out_an_exclusive_one(tmp_path):
     held = [take_lock(tmp_path / "lock", wait=0, shared=True) for _ in range(2)]
     with pytest.raises(BlockingIOError):
         take_lock(tmp_path / "lock", wait=0)

@@ -18,7 +18,7 @@ async def waiter(timeout: float = 30):
     return feed, task, future
 
 
-def test_one_who_is_cancelled_together_with_an_event_ends():
+def test_a_waiter_cancelled_together_with_an_event_ends():
     async def cancelled():
         feed, task, future = await waiter()
         future.set_result(None)
@@ -31,7 +31,7 @@ def test_one_who_is_cancelled_together_with_an_event_ends():
 
 
 @pytest.mark.parametrize(("timeout", "comes"), [(30, True), (0, False)])
-def test_it_says_whether_an_event_came(timeout, comes):
+def test_a_wait_returns_whether_an_event_came(timeout, comes):
     async def told():
         _, task, future = await waiter(timeout)
         if comes:

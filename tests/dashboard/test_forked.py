@@ -30,7 +30,7 @@ def lives(pid: int) -> bool:
         return False
 
 
-def test_it_has_the_descriptors_that_it_was_given_and_no_others():
+def test_a_part_has_only_the_descriptors_that_it_was_given():
     done = run(
         """
         kept, other = os.open("/etc/hostname", os.O_RDONLY), os.open("/etc/passwd", os.O_RDONLY)
@@ -86,7 +86,7 @@ def test_what_it_raises_is_told_and_ends_it_alone():
     assert done.stderr.endswith("ValueError: of the part\n")
 
 
-def test_it_has_a_name_and_a_group_of_its_own():
+def test_a_part_has_a_name_and_a_process_group_of_its_own():
     done = run(
         """
         def main():
@@ -99,7 +99,7 @@ def test_it_has_a_name_and_a_group_of_its_own():
     assert done.stdout == "handrail part handrail-part True\nhandrail part handrail-part False\n"
 
 
-def test_it_ends_with_the_process_that_it_is_a_copy_of():
+def test_a_part_ends_with_the_supervisor():
     done = run(
         """
         child = Child("part", lambda: time.sleep(60))

@@ -104,7 +104,7 @@ def test_each_failure_in_a_row_waits_longer_and_the_last_wait_repeats(add):
     assert (send(sender), rows()["a"]) == (1, (0, None, ""))
 
 
-def test_who_gives_up_says_why(add):
+def test_a_row_that_is_given_up_says_why(add):
     add("a", "b")
 
     def never():
@@ -131,7 +131,7 @@ def test_the_other_side_may_ask_for_a_longer_wait(add):
     assert rows() == {"a": (1, 60, "Later."), "b": (1, 1, "Later.")}
 
 
-def test_one_that_hangs_breaks_or_is_not_needed_keeps_none_of_the_others(add, monkeypatch):
+def test_a_row_that_hangs_or_fails_does_not_hold_up_the_others(add, monkeypatch):
     monkeypatch.setattr(outbox, "DEADLINE", 0.5)
     add("a", "b", "c", "d", "e")
     released = threading.Event()
@@ -150,7 +150,7 @@ def test_one_that_hangs_breaks_or_is_not_needed_keeps_none_of_the_others(add, mo
 
 
 @pytest.mark.parametrize("ends", ["sent", "failed"])
-def test_one_whose_end_cannot_be_recorded_loses_none_of_the_others(add, ends):
+def test_a_row_whose_end_cannot_be_recorded_loses_no_other(add, ends):
     add("a", "b", "c")
 
     class Forgetful(Letters):
@@ -181,7 +181,7 @@ def test_one_whose_end_cannot_be_recorded_loses_none_of_the_others(add, ends):
     assert (send(sender), len(sender.recorded)) == (0, 2)  # nothing is left leased and due
 
 
-def test_one_row_at_a_time_for_each_turn(add):
+def test_each_turn_sends_one_row_at_a_time(add):
     add("a", "b", "c")
     sender = Letters(a=arrive, b=arrive, c=arrive)
     sender.turn = lambda row: row.address == "b"

@@ -48,7 +48,7 @@ def test_a_deadlock_is_tried_again(failing):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_ends_after_some_tries(failing, monkeypatch):
+def test_a_deadlock_is_retried_a_limited_number_of_times(failing, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0)
     work = failing(*(deadlock() for _ in range(retries.TRIES)))
     with pytest.raises(OperationalError):

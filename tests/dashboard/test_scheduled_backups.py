@@ -69,7 +69,7 @@ def test_an_archive_that_ends_early_is_found_though_its_checksum_is_right(team, 
         scheduled_backups.verify(made)
 
 
-def test_one_that_fails_is_an_event_and_on_the_status_page(team, exports):
+def test_a_failed_backup_is_an_event_and_on_the_status_page(team, exports):
     (exports / "backups").mkdir(parents=True)
     (exports / "backups").chmod(0o700)
     plan = BackupPlan.objects.create(pk=1)
@@ -93,7 +93,7 @@ def test_a_failure_is_recorded_and_raised(team, exports, monkeypatch):
 @pytest.mark.parametrize(
     ("hours", "due"), [(None, True), (25, True), (0, False)], ids=["never", "yesterday", "just now"]
 )
-def test_it_is_due_once_a_day(hours, due):
+def test_a_backup_is_due_once_a_day(hours, due):
     begun = None if hours is None else clock.now() - timedelta(hours=hours)
     assert scheduled_backups.is_due(BackupPlan(hour=clock.now().hour, begun_at=begun)) is due
     assert scheduled_backups.is_due(BackupPlan(active=False, begun_at=begun)) is False

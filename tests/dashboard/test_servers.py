@@ -35,7 +35,7 @@ def new_database(require):
         run(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def test_it_runs_on_postgresql_and_comes_back_from_a_backup(new_database, new_product, tmp_path):
+def test_the_product_runs_on_postgresql_and_comes_back_from_a_backup(new_database, new_product, tmp_path):
     product = new_product(DATABASE_URL=new_database())
     product.start()
     agent, reviewer = product.agent_token(), product.person_token("bob")

@@ -63,7 +63,7 @@ def test_an_error_is_the_callers_and_a_call_that_was_cancelled_does_not_begin(tw
     assert ran == []
 
 
-def test_who_only_waits_stands_aside_without_a_connection(two, team):
+def test_a_waiting_request_gives_up_its_connection(two, team):
     waiting, go_on, seen = threading.Barrier(4), threading.Event(), []
 
     def wait():
@@ -82,7 +82,7 @@ def test_who_only_waits_stands_aside_without_a_connection(two, team):
     assert seen == [(True, 1)] * 3
 
 
-def test_who_comes_back_waits_for_a_place(two):
+def test_a_request_that_stops_waiting_waits_for_a_place(two):
     gate, aside, back = Gate(), threading.Event(), threading.Event()
 
     def wait():

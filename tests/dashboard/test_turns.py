@@ -14,7 +14,7 @@ def granted(turns, *names):
     return [turns.ask(who).done() for who in names]
 
 
-def test_who_is_alone_takes_a_part_and_leaves_some_to_whoever_comes():
+def test_an_agent_cannot_take_all_turns():
     turns = Turns(10)
     assert granted(turns, *["a"] * 6).count(True) == 4
     assert granted(turns, *["b"] * 6).count(True) == 2
@@ -38,7 +38,7 @@ def test_the_oldest_that_may_begins_when_a_turn_ends():
     assert second.done()
 
 
-def test_who_gives_up_leaves_no_turn_behind():
+def test_a_caller_that_gives_up_frees_its_turn():
     turns = Turns(1)
     first, second, third = turns.ask("a"), turns.ask("b"), turns.ask("c")
     turns.withdraw("b", second)

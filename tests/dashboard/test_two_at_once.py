@@ -88,7 +88,7 @@ def go_down_beside(first: Installation, second: Installation):
 
 
 @pytest.mark.parametrize("driver", [*WISHES])
-def test_one_goes_down_and_the_other_goes_on(installation, driver):
+def test_one_installation_goes_down_and_the_other_goes_on(installation, driver):
     first, second = [installation(driver).fill(name) for name in ("first", "second")]
     assert not first.uids() & second.uids() or os.getuid() != 0
     go_down_beside(first, second)

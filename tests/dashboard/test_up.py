@@ -106,7 +106,7 @@ def test_a_folder_that_is_everybodys_is_refused_and_stays_so(new_product, tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_within_ten_seconds_and_leaves_nobody(new_product, number):
+def test_up_stops_within_ten_seconds_and_leaves_no_process(new_product, number):
     product = new_product()
     product.start()
     groups = groups_of(product)
@@ -204,7 +204,7 @@ def test_a_first_start_prepares_all_and_warns_about_a_public_address_without_tls
     assert "Traceback" not in product.log
 
 
-def test_it_runs_as_an_ordinary_user(new_product, ordinary_user):
+def test_up_runs_as_an_ordinary_user(new_product, ordinary_user):
     product = new_product(fresh=True)
     product.become(ordinary_user)
     product.start()

@@ -23,7 +23,7 @@ def test_its_head_says_whose_it_is_and_where_it_may_work(agent, workspace, alice
     assert f'href="/agents/#agent-{agent.pk}"' in text
 
 
-def test_its_day_has_calls_answers_commands_hosts_and_what_was_said(
+def test_the_day_of_an_agent_has_calls_answers_commands_hosts_and_messages(
     agent, workspace, ask, decide, bob, browser_of, read
 ):
     ask(LIST, workspace=workspace)

@@ -69,7 +69,7 @@ def test_people_and_both_agents_are_told(call, second, agent_token, workspace, b
     assert "Also at work on these files: claude" in read(client, f"/actions/{answer['id']}/")
 
 
-def test_who_did_nothing_for_a_while_is_not_shown(call, second, agent_token, browser_of, bob, read):
+def test_an_idle_agent_is_not_shown(call, second, agent_token, browser_of, bob, read):
     call(agent_token)
     call(second)
     Action.objects.update(status="succeeded")

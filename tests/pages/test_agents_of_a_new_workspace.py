@@ -40,7 +40,7 @@ def test_an_agent_of_another_team_is_refused(browser_of, lena, team, agent, othe
     assert not Workspace.objects.filter(key="shop").exists()
 
 
-def test_who_may_not_bind_agents_is_not_asked(browser_of, bob, team, agent):
+def test_a_person_who_may_not_bind_agents_is_not_asked(browser_of, bob, team, agent):
     client = browser_of(bob)
     page = client.get(NEW)
     assert "Agents that may work here" not in page.content.decode()

@@ -90,7 +90,7 @@ def test_a_denial_tells_all_of_them_the_same(pushes, bob, browser_of):
     assert set(Decision.objects.values_list("comment", flat=True)) == {"Open pull requests instead."}
 
 
-def test_what_was_answered_or_changed_meanwhile_is_left_and_said(pushes, decide, alice, bob, browser_of):
+def test_cards_answered_or_changed_meanwhile_are_left_and_named(pushes, decide, alice, bob, browser_of):
     client, stale = browser_of(bob), picked(*pushes)
     decide(pushes[0], "deny", by=alice)
     stale["action"][1] = f"{pushes[1].pk}:{'0' * 64}"
@@ -206,7 +206,7 @@ def other_agent(team):
     return make_token(team, agent=agent)
 
 
-def test_who_may_not_decide_is_offered_nothing_and_changes_nothing(pushes, vera, mallory, browser_of, read):
+def test_a_person_who_may_not_decide_is_offered_nothing(pushes, vera, mallory, browser_of, read):
     assert "alike:" not in read(browser_of(vera), "/waiting/")
     browser_of(vera).post(address(pushes[0]), picked(*pushes) | {"verdict": "approve"})
     assert browser_of(mallory).get(address(pushes[0])).status_code == 404

@@ -72,7 +72,7 @@ def test_an_archived_one_offers_resume_alone_and_says_where_its_files_are(worksp
     assert list(Operation.objects.values_list("kind", flat=True)) == ["resume"]
 
 
-def test_one_whose_files_are_still_on_the_host_says_so_and_is_archived_again(workspace, alice, browser_of, read):
+def test_a_workspace_whose_files_are_still_on_the_host_is_archived_again(workspace, alice, browser_of, read):
     words = "Its files could not all be removed from the host (tree: Permission denied). Archive it again."
     Workspace.objects.update(state=State.ARCHIVED, reason=words)
     text = read(browser_of(alice), AT)

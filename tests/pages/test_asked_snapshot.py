@@ -86,7 +86,7 @@ def test_a_snapshot_that_fails_is_said_and_noted(up, ask, runner, bob, browser_o
     assert told == {"state": "failed", "snapshot": None, "reason": data["reason"]}
 
 
-def test_a_deleted_one_is_said(up, ask, runner, bob, browser_of, read, api, token_of):
+def test_the_card_says_that_its_snapshot_was_deleted(up, ask, runner, bob, browser_of, read, api, token_of):
     (paths.tree_of(up) / "calc.py").write_text("print(2)\n")
     action = ask(PUSH, workspace=up)
     runner()
@@ -99,7 +99,7 @@ def test_a_deleted_one_is_said(up, ask, runner, bob, browser_of, read, api, toke
     assert api(token_of(bob)).get(address).json()["files_when_asked"]["state"] == "deleted"
 
 
-def test_one_that_came_late_says_how_late(up, ask, runner, bob, browser_of, read):
+def test_the_card_says_how_late_its_snapshot_was_taken(up, ask, runner, bob, browser_of, read):
     action = ask(PUSH, workspace=up)
     runner()
     operation = Operation.objects.get()

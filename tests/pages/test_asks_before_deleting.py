@@ -177,7 +177,7 @@ def test_the_question_says_what_is_wrong_with_its_point(changed, lena, browser_o
     assert client.get(f"{here}back/").status_code == 405
 
 
-def test_who_may_not_restore_is_not_asked(changed, vera, mallory, browser_of):
+def test_a_person_who_may_not_restore_is_not_asked(changed, vera, mallory, browser_of):
     address = "/w/payments/repo-task-1/changes/back/?from=1&path=new.txt"
     assert browser_of(vera).get(address).status_code == 403
     assert browser_of(mallory).get(address).status_code == 404

@@ -43,7 +43,7 @@ def test_what_cannot_be_undone_takes_a_second_step(ask, bob, browser_of, read):
     assert Action.objects.get(pk=action.pk).status == Status.PENDING
 
 
-def test_one_yes_approves_and_the_next_card_comes(ask, bob, browser_of):
+def test_an_approval_shows_the_next_card(ask, bob, browser_of):
     first, second = ask(PUSH), ask({"command": "git push origin next"})
     response = answer(browser_of(bob), first, "approve")
     assert response.headers["Location"] == card(second)
@@ -92,7 +92,7 @@ def test_a_stranger_finds_no_card(ask, mallory, browser_of):
     assert answer(client, action, "approve").status_code == 404
 
 
-def test_who_comes_second_sees_who_was_first(ask, decide, bob, lena, browser_of):
+def test_the_second_reviewer_sees_who_was_first(ask, decide, bob, lena, browser_of):
     action = ask(PUSH)
     decide(action, by=lena)
     response = answer(browser_of(bob), action, "deny", comment="no")
@@ -146,7 +146,7 @@ def test_what_is_critical_says_who_has_said_yes(ask, bob, lena, browser_of, read
     assert Action.objects.get(pk=action.pk).status == Status.APPROVED
 
 
-def test_who_said_yes_may_still_say_no(ask, bob, browser_of):
+def test_a_person_who_approved_may_still_deny(ask, bob, browser_of):
     action = ask(FORCE)
     client = browser_of(bob)
     answer(client, action, "approve")

@@ -57,7 +57,7 @@ def test_what_changed_before_the_span_is_not_listed(changed, alice, browser_of, 
     assert "shop-1" in read(client, f"/changed/?since={since(5)}&until={since(1)}")
 
 
-def test_it_is_grouped_by_repository_agent_or_risk(changed, ask, alice, browser_of, read, agent):
+def test_changes_are_grouped_by_repository_agent_or_risk(changed, ask, alice, browser_of, read, agent):
     first, second = changed("shop-1", SHOP), changed("infra-1", "https://git.example.org/acme/infra.git")
     ran(ask({"command": "ls"}), first, "medium")
     ran(ask({"command": "pwd"}), second, "high")
@@ -107,7 +107,7 @@ def test_the_desk_leads_to_it_with_the_last_visit(changed, bob, browser_of, read
     assert "shop-1" in text
 
 
-def test_another_team_sees_nothing_of_it(changed, mallory, browser_of, read):
+def test_another_team_sees_no_change(changed, mallory, browser_of, read):
     changed("shop-1", SHOP)
     assert "shop-1" not in read(browser_of(mallory), f"/changed/?since={since(5)}")
 

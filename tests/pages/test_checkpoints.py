@@ -114,7 +114,7 @@ def test_a_name_is_used_once_and_memory_must_be_there(paused, kept):
     assert Operation.objects.count() == 0
 
 
-def test_it_counts_toward_the_teams_limit_of_disk(paused, kept):
+def test_a_checkpoint_counts_toward_the_teams_limit_of_disk(paused, kept):
     cap = Cap.objects.create(team=paused.team, measure=CapMeasure.DISK_BYTES, limit=10_000_000)
     before = caps.used(cap)
     kept("one")
@@ -157,7 +157,7 @@ def test_a_restore_is_confirmed_and_names_what_is_lost(paused, kept, lena, brows
     assert Operation.objects.count() == 1
 
 
-def test_one_that_is_not_complete_and_a_stopped_team_restore_nothing(paused, kept):
+def test_an_incomplete_checkpoint_or_a_stopped_team_restores_nothing(paused, kept):
     with pytest.raises(Problem, match="still being kept"):
         checkpoints.restore(kept(bytes=None), by=NOBODY)
     other = kept("two")
@@ -182,7 +182,7 @@ def test_a_deleted_one_is_not_restored_by_the_runner(paused, kept, runner):
     assert events("workspace.checkpoint_failed") == [{"reason": "The checkpoint was deleted."}]
 
 
-def test_it_is_forked_many_times(paused, kept, lena, browser_of):
+def test_a_checkpoint_is_forked_many_times(paused, kept, lena, browser_of):
     made, client = kept(), browser_of(lena)
     for key in ("one-more", "and-another"):
         assert client.post(f"{LIST}{made.pk}/fork/", {"key": key}).headers["Location"] == f"/w/payments/{key}/"
@@ -258,7 +258,7 @@ def test_who_may_not_and_what_is_on_hold_stays(paused, kept, vera, bob, mallory,
     assert (Checkpoint.objects.count(), Operation.objects.count()) == (1, 0)
 
 
-def test_they_are_kept_until_a_rule_says_otherwise(team, paused, kept):
+def test_checkpoints_are_kept_without_a_retention_rule(team, paused, kept):
     for name, days in (("old", 40), ("older", 50), ("new", 2)):
         kept(name, days)
     retention.sweep()

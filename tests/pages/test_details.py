@@ -96,7 +96,7 @@ def test_an_agent_describes_its_own_and_chooses_no_owner(workspace, bob, agent_t
     assert kept(workspace) == {"description": "Half done", "ticket": "", "labels": {"area": "pay"}, "owner": None}
 
 
-def test_who_may_not_change_it(workspace, bob, mallory, token_of, patch, browser_of, read):
+def test_a_viewer_cannot_change_the_details(workspace, bob, mallory, token_of, patch, browser_of, read):
     assert "Edit details" not in read(browser_of(bob), HERE)
     assert browser_of(bob).post(f"{HERE}details/", ASKED).status_code == 403
     assert browser_of(mallory).post(f"{HERE}details/", ASKED).status_code == 404
@@ -105,7 +105,7 @@ def test_who_may_not_change_it(workspace, bob, mallory, token_of, patch, browser
     assert kept(workspace)["ticket"] == ""
 
 
-def test_they_stand_on_the_header_the_list_and_the_card(team, workspace, lena, bob, browser_of, read, ask):
+def test_details_stand_on_the_header_the_list_and_the_card(team, workspace, lena, bob, browser_of, read, ask):
     Team.objects.update(ticket_url="https://tracker.example/browse/{ticket}")
     browser_of(lena).post(f"{HERE}details/", ASKED)
     action = ask(PUSH, workspace=workspace)

@@ -84,7 +84,7 @@ def test_hosts_are_listed_for_each_phase(lead, default):
     assert Environment.objects.count() == 2
 
 
-def test_the_second_of_two_who_edit_the_same_version_is_told(lead, default):
+def test_the_second_edit_of_one_version_is_refused(lead, default):
     save(lead, default)
     text = say(save(lead, default, checks="other = true"))
     assert "Someone else saved version 2 of default. Nothing was saved." in text
@@ -193,7 +193,7 @@ def test_another_driver_is_never_slipped_under_a_workspace(lena, default, worksp
 
 
 @pytest.mark.parametrize("person", ["vera", "bob"])
-def test_others_only_look(person, request, browser_of, default, workspace):
+def test_members_without_the_right_can_only_read(person, request, browser_of, default, workspace):
     client = browser_of(request.getfixturevalue(person))
     assert "repo-task-1" in say(client.get(f"/environments/{default.pk}/"))
     assert "Change…" not in say(client.get(f"/environments/{default.pk}/"))
@@ -204,7 +204,7 @@ def test_others_only_look(person, request, browser_of, default, workspace):
     assert Environment.objects.count() == 1
 
 
-def test_strangers_see_none_of_it(browser_of, mallory, default):
+def test_strangers_see_no_environment(browser_of, mallory, default):
     client = browser_of(mallory)
     assert str(default.pk) not in client.get("/environments/").content.decode()
     assert client.get(f"/environments/{default.pk}/").status_code == 404

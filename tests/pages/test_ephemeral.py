@@ -71,7 +71,7 @@ def test_a_person_cannot_pause_it(passing, alice, browser_of, read, api, token_o
     assert asked() == []
 
 
-def test_one_that_was_paused_before_it_was_ephemeral_is_stopped_at_once(passing, host):
+def test_a_workspace_paused_before_it_was_ephemeral_is_stopped_at_once(passing, host):
     ended(passing)
     Workspace.objects.update(state=State.PAUSED, last_active_at=clock.now())
     sweep(host)
@@ -102,7 +102,7 @@ def test_it_is_not_archived_under_a_resume_or_without_its_last_snapshot(passing,
     assert [kind for kind, _ in asked()] == ["resume"]
 
 
-def test_it_is_saved_and_shown_by_api_and_page(team, api, token_of, lena, browser_of, read):
+def test_the_setting_is_saved_and_shown_by_api_and_page(team, api, token_of, lena, browser_of, read):
     def save(fields):
         return api(token_of(lena)).post(
             "/api/v1/environments", json.dumps({"name": "review"} | fields), content_type="application/json"

@@ -51,7 +51,7 @@ def read(browser, name: str, workspace) -> str:
     return " ".join(unescape(answer.content.decode()).split())
 
 
-def test_it_is_one_counted_row_and_a_line_on_the_page_of_its_workspace(browser_of, lena, workspace, run):
+def test_a_failing_service_is_one_counted_row_and_a_line_on_the_page(browser_of, lena, workspace, run):
     timeline = read(browser_of(lena), "workspace", workspace)
     assert timeline.count('id="command-') == 1
     assert "Failed with status 3 · failed 6 times" in timeline
@@ -77,6 +77,6 @@ def test_while_it_waits_for_its_next_try_it_can_be_stopped_and_started_again(bro
     assert Run.objects.get().stopped_services == []
 
 
-def test_it_is_tried_again_unless_somebody_stops_it(workspace, run, runner):
+def test_a_failing_service_is_tried_again_unless_somebody_stops_it(workspace, run, runner):
     services.keep_up(runner)
     assert Operation.objects.open().get().command.service == "flaky"

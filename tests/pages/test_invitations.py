@@ -117,7 +117,7 @@ def test_fifty_come_at_once_and_fifty_one_do_not(invite):
         ("nora", "king", "A role is one of viewer, reviewer, lead, admin."),
     ],
 )
-def test_one_bad_line_is_named_and_nothing_is_half_done(invite, people, role, why):
+def test_an_invalid_line_is_named_and_nobody_is_invited(invite, people, role, why):
     text = invite(people, role=role)
     assert "Nobody was added." in text
     assert why in text
@@ -160,7 +160,7 @@ def test_no_admin_of_a_team_becomes_the_operator(invite, alice, browser_of):
     assert SignInLink.objects.count() == 0
 
 
-def test_who_is_invited_is_listed_until_the_first_sign_in(invite, alice, browser_of, client):
+def test_an_invited_person_is_listed_until_the_first_sign_in(invite, alice, browser_of, client):
     address = links(invite("nora"))[0]
     admin = browser_of(alice)
     assert "Invited, not signed in yet" in (text := admin.get("/team/").content.decode())
@@ -220,7 +220,7 @@ def test_the_team_page_costs_the_same_with_many_people(invite, alice, browser_of
 # Remove --------------------------------------------------------------------------------------------------------------
 
 
-def test_who_is_removed_is_out_with_tokens_and_pages(alice, bob, team, browser_of, ask):
+def test_a_removed_person_loses_tokens_and_pages(alice, bob, team, browser_of, ask):
     action, token, client = ask(PUSH), make_token(team, user=bob), browser_of(bob)
     assert client.get(f"/actions/{action.pk}/").status_code == 200
     browser_of(alice).post(f"/team/{membership(bob).pk}/remove/")
@@ -230,7 +230,7 @@ def test_who_is_removed_is_out_with_tokens_and_pages(alice, bob, team, browser_o
     assert Event.objects.get(verb="person.removed").data == {"role": "reviewer"}
 
 
-def test_who_is_in_another_team_keeps_that(alice, bob, team, other_team, browser_of):
+def test_a_removed_person_keeps_other_teams(alice, bob, team, other_team, browser_of):
     Membership.objects.create(team=other_team, user=bob, role="viewer")
     here, there, client = make_token(team, user=bob), make_token(other_team, user=bob), browser_of(bob)
     browser_of(alice).post(f"/team/{membership(bob).pk}/remove/")

@@ -96,7 +96,7 @@ def test_a_service_keeps_nothing_awake_and_is_shown(workspace, alice, browser_of
     assert Operation.objects.filter(kind="service", phase=Phase.DUE).count() == 1
 
 
-def test_size_and_what_stands_still_are_said(workspace, alice, browser_of, read):
+def test_the_page_names_size_and_frozen_programs(workspace, alice, browser_of, read):
     person = browser_of(alice)
     Environment.objects.update(limits={"disk_bytes": 100 * 1024**2})
     Workspace.objects.update(vitals={"bytes": 50 * 1024**2, "ports": [{"address": "127.0.0.1", "port": 8099}]})

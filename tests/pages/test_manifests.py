@@ -55,12 +55,12 @@ def test_the_page_names_the_cause_and_marks_hidden_characters(manifest, vera, br
     assert f"Signed with the log's key <code>{log_key.public_key()}</code>" in text.replace("&#x27;", "'")
 
 
-def test_a_row_that_was_changed_is_told(manifest, body, vera, browser_of, read):
+def test_a_changed_row_is_named(manifest, body, vera, browser_of, read):
     Manifest.objects.filter(pk=manifest.pk).update(body=body | {"secrets": []})
     assert "Its signature does not match" in read(browser_of(vera), f"{HERE}snapshots/1/")
 
 
-def test_one_from_before_says_that_it_is_not_signed(workspace, vera, browser_of, read):
+def test_an_older_manifest_says_that_it_is_not_signed(workspace, vera, browser_of, read):
     assert "Not signed" in read(browser_of(vera), f"{HERE}snapshots/2/")
 
 
@@ -97,7 +97,7 @@ def test_two_are_compared_over_workspaces(manifest, body, team, agent, vera, bro
     assert told["differences"]["secrets"] == [["DEPLOY_KEY"], []]
 
 
-def test_those_of_another_team_are_not_found(manifest, mallory, other_team, agent, browser_of, api, token_of):
+def test_manifests_of_another_team_are_not_found(manifest, mallory, other_team, agent, browser_of, api, token_of):
     make_workspace(other_team, None, "theirs")
     client = browser_of(mallory)
     for a, b in (("repo-task-1/1", "theirs/1"), ("theirs/1", "repo-task-1/1")):
@@ -108,7 +108,7 @@ def test_those_of_another_team_are_not_found(manifest, mallory, other_team, agen
     assert client.get(f"{HERE}snapshots/1/manifest.json").status_code == 404
 
 
-def test_a_name_that_is_none_is_said(vera, workspace, browser_of, read, api, token_of):
+def test_an_invalid_name_is_reported(vera, workspace, browser_of, read, api, token_of):
     assert "Name a snapshot as KEY/NUMBER" in read(browser_of(vera), "/manifests/compare/?a=x&b=y")
     assert api(token_of(vera)).get(f"{API}?other=x").status_code == 422
 

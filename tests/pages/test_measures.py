@@ -76,7 +76,7 @@ def test_a_chart_has_its_table(used, lena, browser_of, read):
     assert text.count("2026-01-02") == 3
 
 
-def test_a_period_that_makes_no_sense_is_told(team, lena, browser_of, read, token_of, api):
+def test_an_invalid_period_is_reported(team, lena, browser_of, read, token_of, api):
     for query in ("from=soon", "from=2026-02-01&to=2026-01-01", "from=1000-01-01&to=2026-01-01", "to=2026-13-01"):
         assert 'data-tone="amber"' in read(browser_of(lena), f"{HERE}?{query}")
         assert api(token_of(lena)).get(f"/api/v1/measures?{query}").status_code == 422

@@ -31,7 +31,7 @@ def tried(workspace):
     return workspace
 
 
-def test_it_shows_what_was_tried_with_counts_and_escapes_names(browser_of, vera, tried):
+def test_attempts_are_shown_with_counts_and_escaped_names(browser_of, vera, tried):
     text = browser_of(vera).get(AT).text
     assert text.index("bad.example.org") < text.index("Connections allowed")
     assert "2 tries · CONNECT" in text
@@ -134,7 +134,7 @@ def test_another_teams_network_is_not_there(browser_of, mallory, tried):
     assert Allowance.objects.count() == 0
 
 
-def test_one_workspaces_allowance_is_no_others(team, agent, workspace, bob):
+def test_an_allowance_is_for_one_workspace(team, agent, workspace, bob):
     other = make_workspace(team, agent, "repo-task-2")
     wish = network.check_request(workspace, {"host": "bad.example.org"})
     network.allow(workspace, wish, by=network.Actor.person(bob))

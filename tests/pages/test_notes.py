@@ -77,7 +77,7 @@ def test_an_edit_on_the_page_waits_for_the_next_resume_and_is_compared(browser_o
     assert client.get(f"{AT}notes/?from=1&to=9").status_code == 404
 
 
-def test_who_edited_an_older_version_is_told_and_nothing_is_saved(browser_of, lena, paused):
+def test_an_edit_of_an_older_version_is_refused(browser_of, lena, paused):
     client = browser_of(lena)
     client.post(f"{AT}notes/", {"text": "one", "seen": ""})
     refused = client.post(f"{AT}notes/", {"text": "two", "seen": ""})

@@ -100,7 +100,7 @@ def test_a_lead_returns_under_another_environment(at_rest, web, lena, browser_of
     assert (operation.kind, operation.args) == ("rebuild", {"environment": str(web.pk), "then_resume": True})
 
 
-def test_no_agent_does(at_rest, web, send, agent_token):
+def test_no_agent_may_change_the_environment(at_rest, web, send, agent_token):
     wish = {"choice": "environment", "environment": "web"}
     assert send(agent_token, "/workspaces/repo-task-1/return", wish)[0] == 403
     assert not Operation.objects.exists()

@@ -167,7 +167,7 @@ def test_a_test_action_is_a_card_that_runs_nothing(agent, alice, browser_of):
     assert response.headers["Location"] == f"/actions/{action.pk}/"
 
 
-def test_a_line_is_green_once_the_agent_was_heard(agent, agent_token, alice, browser_of, read, api):
+def test_a_line_is_green_once_the_agent_has_called(agent, agent_token, alice, browser_of, read, api):
     client = browser_of(alice)
     assert "No agent has connected yet." in read(client, "/connect/?tab=http")
     api(agent_token).get("/api/v1/me")

@@ -46,7 +46,7 @@ def test_each_part_is_a_block_with_its_line():
     ]
 
 
-def test_it_is_rendered_with_its_own_numbers():
+def test_lists_of_a_plan_keep_their_numbers():
     html = html_of(PLAN)
     assert '<h2 class="exact">Release</h2>' in html
     assert "<strong>today</strong>" in html

@@ -124,7 +124,7 @@ def test_what_must_not_be_trusted_is_refused(lena, browser_of, folder, team, wis
     assert policies.active(team.pk).number == 1
 
 
-def test_who_may_not_edit_the_policy_neither_sees_nor_trusts(browser_of, bob, folder, team):
+def test_a_person_who_may_not_edit_the_policy_neither_sees_nor_trusts(browser_of, bob, folder, team):
     Membership.objects.filter(user=bob, team=team).update(role="reviewer")
     client = browser_of(bob)
     assert "/policy/past/" not in client.get("/policy/").content.decode()

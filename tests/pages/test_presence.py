@@ -21,21 +21,21 @@ def test_two_reviewers_see_each_other_and_not_themselves(ask, bob, lena, browser
     assert look(browser_of(bob), other).json() == {"words": ""}
 
 
-def test_who_went_away_is_named_no_more(ask, bob, lena, browser_of):
+def test_a_person_who_went_away_is_named_no_more(ask, bob, lena, browser_of):
     action = ask(PUSH)
     look(browser_of(bob), action)
     CardViewer.objects.update(at=clock.now() - LOOKS_FOR - timedelta(seconds=1))
     assert look(browser_of(lena), action).json() == {"words": ""}
 
 
-def test_who_left_the_team_is_named_no_more(ask, bob, lena, browser_of):
+def test_a_person_who_left_the_team_is_named_no_more(ask, bob, lena, browser_of):
     action = ask(PUSH)
     look(browser_of(bob), action)
     bob.memberships.all().delete()
     assert look(browser_of(lena), action).json() == {"words": ""}
 
 
-def test_a_viewer_and_a_stranger_are_not_told(ask, vera, mallory, browser_of):
+def test_a_viewer_and_a_stranger_see_nobody(ask, vera, mallory, browser_of):
     action = ask(PUSH)
     assert look(browser_of(vera), action).status_code == 403
     assert look(browser_of(mallory), action).status_code == 404

@@ -43,19 +43,19 @@ def test_a_reviewer_opens_one_and_it_is_in_the_log(opened, workspace, bob):
     assert (event.actor_label, event.data["port"]) == (str(bob), 3000)
 
 
-def test_it_ends_with_the_sign_in(opened):
+def test_a_preview_ends_with_the_sign_in(opened):
     browser, label, secret = opened
     browser.logout()
     assert previews.target_of(label, secret) is None
 
 
-def test_it_ends_with_the_membership(opened, bob):
+def test_a_preview_ends_with_the_membership(opened, bob):
     _, label, secret = opened
     Membership.objects.filter(user=bob).update(role="viewer")
     assert previews.target_of(label, secret) is None
 
 
-def test_it_ends_after_eight_hours_and_in_the_trash(opened, workspace):
+def test_a_preview_ends_after_eight_hours_and_in_the_trash(opened, workspace):
     _, label, secret = opened
     workspace.trashed_at = clock.now()
     workspace.save()
@@ -75,7 +75,7 @@ def test_a_ticket_of_another_port_or_that_is_late_is_no_way_in(workspace, bob):
 
 
 @pytest.mark.parametrize("port", ["80", "3128", "0", "65536", "x"])
-def test_other_ports_are_refused_on_the_page(bob, browser_of, workspace, port):
+def test_ports_outside_the_range_are_refused_on_the_page(bob, browser_of, workspace, port):
     answer = browser_of(bob).post("/w/payments/repo-task-1/network/preview/", {"port": port}, follow=True)
     assert "A port is a number from 1 to 65535" in answer.text
     assert not Preview.objects.exists()

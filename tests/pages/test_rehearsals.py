@@ -45,7 +45,7 @@ def test_a_command_that_the_agent_runs_itself_is_not_offered_to_be_tried(ask, wo
     assert b'id="rehearsal"' not in browser_of(bob).get(f"/actions/{action.pk}/").content
 
 
-def test_one_whose_operation_was_lost_has_failed(ask, workspace):
+def test_a_rehearsal_whose_operation_was_lost_has_failed(ask, workspace):
     action = ask(PUSH, workspace=workspace, mode="broker")
     operation = Operation.objects.create(workspace=workspace, kind="rehearse", due_at=clock.now())
     tried = Rehearsal.objects.create(workspace=workspace, operation=operation, created_at=clock.now())

@@ -17,7 +17,7 @@ READABLE = [HEBREW, ARABIC, MIXED, f"line one\n{HEBREW}\n{ARABIC}", f"{HEBREW} <
 
 
 @pytest.mark.parametrize("text", READABLE)
-def test_it_is_shown_once_more_in_its_own_order_and_stands_for_no_bytes(text):
+def test_right_to_left_text_is_shown_once_more_in_its_own_order(text):
     shown = as_it_reads(text)
     assert re.fullmatch(r'<span class="reads" data-bytes="" data-label="As it reads" dir="auto">[^<]*</span>', shown)
     assert decoded(visible(text) + shown) == text.encode()
@@ -35,7 +35,7 @@ def test_other_hidden_characters_stay_marked():
 
 
 @pytest.mark.parametrize("text", ["", "plain", "naïve café", "日本語", "12 → 3"])
-def test_other_text_is_not_repeated(text):
+def test_left_to_right_text_is_not_repeated(text):
     assert as_it_reads(text) == ""
 
 

@@ -79,7 +79,7 @@ def test_what_is_wrong_is_said_at_its_field(browser_of, lena, place, wrong, said
     assert not Schedule.objects.exists()
 
 
-def test_it_is_changed_paused_and_deleted(browser_of, alice, hourly, place, read):
+def test_a_schedule_is_changed_paused_and_deleted(browser_of, alice, hourly, place, read):
     client = browser_of(alice)
     assert "make" in read(client, f"/schedules/{hourly.pk}/edit/")
     client.post(f"/schedules/{hourly.pk}/edit/", FORM | {"place": place, "name": "daily"})

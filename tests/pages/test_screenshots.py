@@ -123,7 +123,7 @@ def test_a_team_has_a_quota(workspace, api, monkeypatch):
     assert (refused.status_code, "is the limit" in refused.json()["detail"]) == (409, True)
 
 
-def test_it_goes_with_its_snapshot(workspace, api):
+def test_a_screenshot_is_deleted_with_its_snapshot(workspace, api):
     api("post", png(1, 1))
     Snapshot.objects.filter(workspace=workspace, number=2).delete()
     assert Screenshot.objects.count() == 0

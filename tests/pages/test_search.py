@@ -53,7 +53,7 @@ def test_an_action_is_found_by_the_text_of_its_command(ask, alice, mallory, brow
     assert f'id="action-{action.pk}"' not in read(browser_of(mallory), "/search/?q=ticket-4711")
 
 
-def test_words_are_found_in_any_order_and_each_must_be_there(team, agent, ask, workspace, alice, browser_of, read):
+def test_terms_match_in_any_order_and_all_are_required(team, agent, ask, workspace, alice, browser_of, read):
     action, other = ask({"command": "git push origin release"}, workspace=workspace), ask()
     place = make_workspace(team, agent, "second", description="The invoices of March")
     WorkspaceLabel.objects.create(workspace=place, name="ticket", value="PAY 77")
@@ -97,7 +97,7 @@ def test_commands_snapshots_and_agents_are_found(workspace, agent, alice, browse
     assert f"/agents/{agent.pk}/" in read(client, "/search/?q=clau")
 
 
-def test_nothing_of_another_team_is_found(ask, workspace, mallory, browser_of, read):
+def test_a_search_finds_nothing_of_another_team(ask, workspace, mallory, browser_of, read):
     ask()
     make_command(workspace, "make invoices")
     for words in ("repo", "A-1", "invoices", "lunch", "claude"):
@@ -112,7 +112,7 @@ def test_words_that_mean_something_elsewhere_mean_themselves(workspace, alice, b
     assert "Nothing here" not in read(browser_of(alice), "/search/")
 
 
-def test_it_costs_the_same_for_one_and_for_many(team, agent, ask, alice, browser_of, read):
+def test_a_search_takes_the_same_queries_for_one_and_many_hits(team, agent, ask, alice, browser_of, read):
     client, counts = browser_of(alice), []
     read(client, "/search/")  # the first page of a session writes the session down
     for wave in (1, 4):
@@ -177,7 +177,7 @@ def test_a_search_without_time_says_how_far_back_it_came(ask, alice, browser_of,
     assert f'id="action-{first.pk}"' in read(client, f"/search/{longer}")
 
 
-def test_a_cursor_that_is_none_shows_the_first_page(ask, alice, browser_of, read, client, token_of):
+def test_an_invalid_cursor_shows_the_first_page(ask, alice, browser_of, read, client, token_of):
     action = ask({"command": "make zebra"})
     text = read(browser_of(alice), "/search/?q=zebra&kind=actions&before=nonsense")
     assert f'id="action-{action.pk}"' in text

@@ -135,7 +135,7 @@ def test_the_page_says_how_far_it_came(files, alice, browser_of, read, monkeypat
     assert "kind=files" in shown
 
 
-def test_nothing_of_another_team_is_found(files, ask, mallory, browser_of, read):
+def test_a_search_finds_no_text_of_another_team(files, ask, mallory, browser_of, read):
     command = make_command(files, "true")
     print_it(command, b"zebra\n")
     ask(PUSH)

@@ -88,7 +88,7 @@ def test_a_token_never_goes_out_without_tls(settings, tmp_path):
         "x",
     ],
 )
-def test_an_origin_that_is_none_is_refused(team, origin):
+def test_an_invalid_origin_is_refused(team, origin):
     with pytest.raises(Problem) as refused:
         secrets.save(team, "CODE_HOST_X", "host", "the-token", origin=origin, by=BY)
     assert (refused.value.status, Secret.objects.count()) == (422, 0)

@@ -108,7 +108,7 @@ def test_recent_words_are_at_hand_in_the_step_they_were_given_in(ask, decide, as
     assert re.findall('data-reason="([^"]*)"', deny) == ["Not today"]
 
 
-def test_it_can_be_taken_back_until_the_agent_has_it(asked, bob, send_back, browser_of):
+def test_a_send_back_can_be_undone_until_the_agent_has_it(asked, bob, send_back, browser_of):
     send_back(asked, by=bob)
     assert browser_of(bob).post(f"{card(asked)}undo/").status_code == 302
     asked.refresh_from_db()
@@ -117,13 +117,13 @@ def test_it_can_be_taken_back_until_the_agent_has_it(asked, bob, send_back, brow
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_it_takes_words(asked, bob, send_back, text):
+def test_a_send_back_takes_a_message(asked, bob, send_back, text):
     assert send_back(asked, by=bob, text=text).status_code == 422
     asked.refresh_from_db()
     assert asked.status == Status.PENDING
 
 
-def test_it_answers_the_call_that_was_on_the_card(asked, bob, send_back):
+def test_a_send_back_answers_the_call_that_was_on_the_card(asked, bob, send_back):
     assert send_back(asked, by=bob, digest="0" * 64).status_code == 409
     asked.refresh_from_db()
     assert asked.status == Status.PENDING

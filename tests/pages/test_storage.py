@@ -109,7 +109,7 @@ def test_who_may_have_it_done(kept, team, vera, lena, mallory, browser_of):
     assert Operation.objects.count() == 0
 
 
-def test_it_is_asked_for_once_and_can_be_stopped(kept, team, runner, alice, browser_of, read):
+def test_a_check_is_queued_once_and_can_be_stopped(kept, team, runner, alice, browser_of, read):
     store, person = kept[0], browser_of(alice)
     person.post(f"/storage/{team.slug}/check/", {"full": "yes"})
     row = Operation.objects.get()

@@ -27,7 +27,7 @@ def card_of(client, action) -> str:
     ],
 )
 @pytest.mark.parametrize("tool", ["mcp__warehouse__load", "Bash"])
-def test_it_says_its_size_and_is_folded_and_must_be_read(ask, bob, browser_of, arguments, size, tool):
+def test_a_structure_shows_its_size_folded_and_must_be_read(ask, bob, browser_of, arguments, size, tool):
     action = ask(arguments | ({"command": "git push"} if tool == "Bash" else {}), tool=tool)
     text = card_of(browser_of(bob), action)
     assert size in text
@@ -91,7 +91,7 @@ def test_what_is_short_stands_on_one_line(ask, bob, browser_of):
     assert "data-must-read" not in text
 
 
-def test_one_with_many_lines_is_not_decided_in_a_group(ask, bob, browser_of):
+def test_a_structure_of_many_lines_is_not_decided_in_a_group(ask, bob, browser_of):
     many = [ask({"ids": [1] * 300, "n": number}, tool="mcp__a__b") for number in range(3)]
     page = browser_of(bob).get(f"/waiting/alike/{many[0].pk}/").content.decode()
     assert page.count("Too long to show here") == 3

@@ -57,7 +57,7 @@ def test_an_idle_workspace_is_found(workspace, host, own):
     assert asked() == {"pause"}
 
 
-def test_one_that_is_kept_awake_is_found_when_its_time_is_over(workspace, host):
+def test_a_workspace_kept_awake_is_found_when_its_time_is_over(workspace, host):
     Run.objects.create(workspace=workspace, runner=host, started_at=clock.now() - LONG)
     rows = Workspace.objects.filter(pk=workspace.pk)
     rows.update(runner=host, last_active_at=clock.now() - LONG, awake_until=clock.now() + LONG)
@@ -69,7 +69,7 @@ def test_one_that_is_kept_awake_is_found_when_its_time_is_over(workspace, host):
 
 
 @pytest.mark.parametrize("own", [0, 60])
-def test_one_that_was_paused_for_long_is_found(workspace, host, own):
+def test_a_workspace_paused_for_long_is_found(workspace, host, own):
     workspace.environment.stop_seconds = own
     workspace.environment.save()
     run = Run.objects.create(workspace=workspace, runner=host, started_at=clock.now() - 2 * LONG, ended_at=clock.now())

@@ -78,7 +78,7 @@ def test_a_form_that_makes_no_sense_says_why(team, lena, browser_of, fields, wor
     assert not Workspace.objects.exists()
 
 
-def test_one_is_made_from_an_environment_that_says_where_it_runs(team, lena, browser_of, read):
+def test_a_workspace_is_created_from_an_environment_that_names_its_driver(team, lena, browser_of, read):
     made = Environment.objects.create(team=team, name="repo-ci", version=3, setup="make deps")
     text = read(browser_of(lena), "/workspaces/new/")
     assert "repo-ci, version 3. Sandboxed: sees only its own folder and its allowed hosts." in text
@@ -284,7 +284,7 @@ def test_deleting_asks_first_and_goes_to_the_trash(workspace, lena, browser_of, 
     assert Operation.objects.get().kind == "trash"
 
 
-def test_one_in_the_trash_is_still_read_and_not_moved(workspace, lena, browser_of, read):
+def test_a_workspace_in_the_trash_can_be_read_and_not_changed(workspace, lena, browser_of, read):
     Workspace.objects.update(trashed_at=clock.now(), purge_at=clock.now(), state=State.STOPPED)
     client = browser_of(lena)
     text = read(client, HERE)

@@ -44,7 +44,7 @@ def test_restored_files_are_compared_with_their_snapshot(restored):
     assert job.workspace.head.number == 9
 
 
-def test_a_comparison_that_fails_is_said_beside_the_restore(restored, team):
+def test_a_failed_comparison_is_named_beside_the_restore(restored, team):
     job, target = restored
     for pack in paths.store_of(team.pk).rglob("*.pack"):
         pack.write_bytes(bytes(pack.stat().st_size))

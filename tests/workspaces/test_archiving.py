@@ -101,7 +101,7 @@ def test_what_needs_its_files_is_refused_and_it_is_forked_from_its_snapshot(desk
     assert desk.get(f"/workspaces/{key}").json["state"] == "archived"
 
 
-def test_it_goes_to_the_trash_and_back_as_it_is(desk, product, put_away, lead_token):
+def test_an_archived_workspace_goes_to_the_trash_and_back(desk, product, put_away, lead_token):
     key, _ = put_away
     Desk(product, lead_token).call("DELETE", f"/workspaces/{key}", expect=202)
     until(lambda: desk.get(f"/workspaces/{key}", expect=None).status == 404)

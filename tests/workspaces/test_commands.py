@@ -137,7 +137,7 @@ def test_a_stopped_workspace_does_not(desk):
         {"command": 7},
     ],
 )
-def test_wishes_that_are_refused(desk, key, wish):
+def test_invalid_command_requests(desk, key, wish):
     before = desk.get(f"/workspaces/{key}/commands").json
     desk.post(f"/workspaces/{key}/commands", wish, expect=422)
     assert desk.get(f"/workspaces/{key}/commands").json == before

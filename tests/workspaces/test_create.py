@@ -203,7 +203,7 @@ def test_labels_filter_the_list(desk):
     assert desk.get("/workspaces?label=ticket:other").json["workspaces"] == []
 
 
-def test_another_agent_sees_nothing_of_it(desk, product):
+def test_another_agent_does_not_see_the_workspace(desk, product):
     made = desk.create()
     other = type(desk)(product, product.agent_token("another"))
     other.get(f"/workspaces/{made['key']}", expect=404)
@@ -211,7 +211,7 @@ def test_another_agent_sees_nothing_of_it(desk, product):
     other.post("/workspaces", {"key": made["key"]}, expect=409)
 
 
-def test_an_agent_deletes_nothing_by_itself(desk, lead_token):
+def test_an_agent_cannot_delete_a_workspace_alone(desk, lead_token):
     made = desk.create()
     asked = desk.call("DELETE", f"/workspaces/{made['key']}", expect=202).json["action"]
     assert (asked["status"], asked["tier"]) == ("pending", "high")

@@ -34,7 +34,7 @@ def engine():
         yield client
 
 
-def test_what_this_host_can_do_is_said(desk, docker):
+def test_the_capabilities_of_this_host_are_reported(desk, docker):
     [docker] = [driver for driver in desk.get("/drivers").json["drivers"] if driver["name"] == "docker"]
     assert (docker["available"], docker["isolation"], docker["limits"]) == (
         True,

@@ -148,7 +148,7 @@ def one(request, require, told) -> Seen:
     return told.seen[request.param]
 
 
-def test_nothing_of_it_runs_and_its_files_are_in_a_snapshot(told, one):
+def test_a_workspace_after_down_has_no_process_and_a_snapshot(told, one):
     assert f"{one.key}: stopped\n" in told.said.stdout
     assert (one.down["state"], one.down["missing_snapshot"], one.down["busy"]) == ("stopped", "", None)
     assert start_time(one.owner.pid) != one.owner.start_time
@@ -167,7 +167,7 @@ def test_the_next_up_has_it_as_it_was(one):
     assert one.desk.run(one.key, "cat kept") == b"kept\n"
 
 
-def test_a_snapshot_that_is_owed_is_said_and_taken_later(told):
+def test_a_missing_snapshot_is_named_and_taken_later(told):
     owing = told.owing
     assert told.said.returncode == 1
     assert f"{owing.key}: stopped. A snapshot could not be taken yet: " in told.said.stderr

@@ -47,13 +47,13 @@ def test_no_agent_can_ask_for_one(folder, send, agent_token):
     assert list(Workspace.objects.values_list("key", flat=True)) == ["calc"]
 
 
-def test_a_person_is_told_how_it_is_done(folder, send, token_of, alice):
+def test_a_person_gets_the_command_that_connects_a_folder(folder, send, token_of, alice):
     status, detail = send(token_of(alice), "/workspaces", {"key": "mine", "environment": "folder-calc"})
     assert (status, "manage.py connect" in detail) == (422, True)
     assert list(Workspace.objects.values_list("key", flat=True)) == ["calc"]
 
 
-def test_it_has_no_fork(folder, send, agent_token, token_of, alice):
+def test_a_connected_folder_has_no_fork(folder, send, agent_token, token_of, alice):
     for token in (agent_token, token_of(alice)):
         status, detail = send(token, "/workspaces/calc/fork", {"key": "mine"})
         assert (status, "connected folder" in detail) == (409, True)

@@ -40,7 +40,7 @@ def _snapshots(desk, key):
 
 
 @pytest.mark.parametrize("driver", ["sandbox", "docker"])
-def test_it_sleeps_with_a_snapshot_and_a_command_wakes_it(drowsy, require, driver):
+def test_an_idle_workspace_sleeps_with_a_snapshot_and_a_command_wakes_it(drowsy, require, driver):
     if driver == "docker" and (why := why_not("docker", with_image=True)):
         require("docker", why)
     key = drowsy.create(driver=driver, **({"image": IMAGES["docker"]} if driver == "docker" else {}))["key"]

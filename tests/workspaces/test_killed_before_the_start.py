@@ -17,7 +17,7 @@ claim(Path(sys.argv[1]), by="shim")
 """
 
 
-def test_it_is_told_as_not_started(tmp_path, settings):
+def test_a_program_killed_before_its_start_is_reported_as_not_started(tmp_path, settings):
     settings.HANDRAIL_HOME = tmp_path
     job = SimpleNamespace(workspace=SimpleNamespace(pk=uuid4()), operation=SimpleNamespace(pk=uuid4()))
     where = programs.folder(job)

@@ -136,7 +136,7 @@ def test_a_commit_goes_to_each_branch_once(desk, repository, lead_token):
     assert told["reason"] == "Nothing is committed yet."
 
 
-def test_a_source_that_is_gone_is_said_without_a_path_of_the_host(desk, repository, lead_token):
+def test_a_missing_source_is_named_without_a_path_of_the_host(desk, repository, lead_token):
     lead, path = type(desk)(desk.product, lead_token), repository[0]
     key = lead.create(source={"git": str(path)})["key"]
     path.rename(path.with_suffix(".away"))

@@ -18,7 +18,7 @@ def paused(desk, key):
     assert desk.settled(key)["state"] == "paused"
 
 
-def test_it_runs_at_each_resume_before_what_waits(product, desk):
+def test_the_script_runs_at_each_resume_before_what_waits(product, desk):
     key = made_with(product, desk, "echo maintained | tee -a log; sleep 1; echo done >> log")
     assert b"maintained" not in desk.run(key, "cat log || true")
     for times in (1, 2):
@@ -31,7 +31,7 @@ def test_it_runs_at_each_resume_before_what_waits(product, desk):
     assert desk.get(f"/workspaces/{key}").json["reason"] == ""
 
 
-def test_its_failure_is_said_and_the_workspace_is_up(product, desk):
+def test_a_failed_script_is_named_and_the_workspace_is_up(product, desk):
     key = made_with(product, desk, "echo broken pipe; exit 3")
     paused(desk, key)
     desk.post(f"/workspaces/{key}/resume", expect=202)

@@ -141,7 +141,7 @@ def test_a_cookie_is_of_one_port(product, host):
     assert elsewhere.ask("/").status == 403
 
 
-def test_a_port_that_nothing_listens_on_is_said(product, reviewer, key):
+def test_a_closed_port_is_named(product, reviewer, key):
     opened = Host(product, reviewer.post(f"/workspaces/{key}/previews", {"port": 3999}).json["url"])
     opened.enter()
     answered = opened.ask("/")

@@ -111,7 +111,7 @@ def elsewhere(up, branch, *texts) -> list[str]:
     return made
 
 
-def test_it_says_from_where_to_where_a_branch_went(push, work, up):
+def test_a_push_names_the_old_and_the_new_commit(push, work, up):
     first, second = git(work, "rev-parse", "HEAD"), commit(work, "second")
     assert push("agent/work").as_json == {"branch": "agent/work", "sha": second, "from": ""}
     third = commit(work, "third")
@@ -121,7 +121,7 @@ def test_it_says_from_where_to_where_a_branch_went(push, work, up):
     assert {git(up, "rev-parse", name) for name in ("agent/work", "trunk")} == {third}
 
 
-def test_a_branch_that_moved_on_is_said_with_the_commits_that_are_not_here(push, work, up):
+def test_a_branch_that_moved_on_is_named_with_its_new_commits(push, work, up):
     commit(work, "here")
     missing = elsewhere(up, "trunk", "one \x1b[1mbold", "two", "three", "four")
     failed = push.fails("trunk")
@@ -156,7 +156,7 @@ def test_the_words_of_a_hook_arrive_whole_and_clean(push, work, up):
 
 
 @pytest.mark.parametrize(("is_there", "wanted"), [("agent", "agent/work"), ("agent/work/deep", "agent/work")])
-def test_a_name_that_is_a_folder_of_another_branch_is_said(push, work, up, is_there, wanted):
+def test_a_name_that_is_a_folder_of_another_branch_is_refused(push, work, up, is_there, wanted):
     push(is_there)
     commit(work, "second")
     failed = push.fails(wanted)
@@ -165,7 +165,7 @@ def test_a_name_that_is_a_folder_of_another_branch_is_said(push, work, up, is_th
     assert f"The branch {is_there} is there, and git can't keep both names." in str(failed)
 
 
-def test_of_two_pushes_at_once_the_second_is_said_to_be_behind(push, work, up):
+def test_the_second_of_two_concurrent_pushes_is_behind(push, work, up):
     commit(work, "mine")
     sending = push.begin("trunk")
     theirs = elsewhere(up, "trunk", "theirs")
@@ -175,7 +175,7 @@ def test_of_two_pushes_at_once_the_second_is_said_to_be_behind(push, work, up):
     assert git(up, "rev-parse", "trunk") == theirs[0]
 
 
-def test_a_branch_that_came_closer_meanwhile_is_said_from_there(push, work, up):
+def test_a_push_names_the_commit_to_which_the_branch_moved_meanwhile(push, work, up):
     second, third = commit(work, "second"), commit(work, "third")
     sending = push.begin("trunk")
     git(work, "push", "-q", str(up), f"{second}:trunk")
@@ -315,7 +315,7 @@ def answer(settings):
         server.server_close()
 
 
-def test_a_token_that_is_missing_or_wrong_is_said(push, work, up, host):
+def test_a_missing_or_wrong_token_is_named(push, work, up, host):
     sha = commit(work, "second")
     address = f"{host.url}/team/shop.git"
     wanted = Credential("CODE_HOST_HERE", origin=host.url)
@@ -354,7 +354,7 @@ MOVED = [("Location", "http://user:pass@new.test/team/moved.git/info/refs?servic
         (500, [], b"", "", "source", "The requested URL returned error: 500"),
     ],
 )  # fmt: skip
-def test_what_else_a_host_answers_is_said_for_a_push_and_for_a_clone(
+def test_other_answers_of_a_host_are_shown_for_push_and_clone(
     push, work, tmp_path, answer, status, headers, body, secret, code, told
 ):
     address = answer(status, headers, body)

@@ -37,7 +37,7 @@ def source(repository):
     return path
 
 
-def test_it_is_offered_and_a_lead_confirms_it(product, desk, source):
+def test_a_set_up_is_offered_and_a_lead_confirms_it(product, desk, source):
     lead = Visitor.named(product, "lead-of-repository-files", "lead")
     name = f"suggested-{os.urandom(4).hex()}"
     wish = {"team": "main", "name": name, "driver": "sandbox", "checks": "mine = true", "setup": ""}

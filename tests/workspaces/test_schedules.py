@@ -161,7 +161,7 @@ def test_a_workspace_that_rests_comes_up_first(nightly, workspace):
     assert night() == [("running", "")]
 
 
-def test_a_workspace_that_does_not_come_up_is_said(nightly, workspace):
+def test_a_workspace_that_does_not_come_up_is_named(nightly, workspace):
     Workspace.objects.filter(pk=workspace.pk).update(state=State.STOPPED)
     night()
     failed = {"ok": False, "reason": "No snapshot."}
@@ -210,7 +210,7 @@ def test_a_process_killed_after_the_claim_leaves_a_run_that_starts(nightly):
     assert Command.objects.count() == 1
 
 
-def test_it_does_not_start_hours_later_unless_it_catches_up(nightly):
+def test_a_missed_run_starts_late_only_with_catch_up(nightly):
     with at(NIGHT):
         ScheduledRun.objects.create(schedule=nightly, due_at=NIGHT)
     Schedule.objects.update(next_due_at=NIGHT + DAY)
@@ -358,7 +358,7 @@ def test_a_person_stops_it(asking, lena, call):
 # By hand, and who may -------------------------------------------------------------------------------------------------
 
 
-def test_it_runs_now_with_the_permissions_of_who_asks(nightly, alice, call):
+def test_run_now_has_the_permissions_of_its_caller(nightly, alice, call):
     status, run = call("POST", f"/schedules/{nightly.pk}/run", alice)
     assert (status, run["state"], run["by_hand"]) == (201, "running", True)
     assert Command.objects.get().by["label"] == "alice (schedule nightly)"
@@ -392,7 +392,7 @@ def test_an_agent_sees_those_of_its_own_workspaces(nightly, team, lena, agent_to
     assert call("GET", f"/schedules/{hidden.pk}", agent_token)[0] == 404
 
 
-def test_it_is_deleted_with_its_history(nightly, lena, call):
+def test_a_schedule_is_deleted_with_its_history(nightly, lena, call):
     night()
     ended(Command.objects.get())
     night()
@@ -421,7 +421,7 @@ def test_it_is_deleted_with_its_history(nightly, lena, call):
         ({"keep": 10**6}, "keep"),
     ],
 )
-def test_what_is_wrong_is_named(workspace, team, lena, wish, field):
+def test_an_invalid_field_is_named(workspace, team, lena, wish, field):
     with pytest.raises(Problem) as refused:
         schedules.add(team, NIGHTLY | wish, caller=caller_of(lena))
     assert (refused.value.status, refused.value.extra["field"]) == (422, field)

@@ -21,7 +21,7 @@ def store(desk, product):
     assert desk.post(f"/workspaces/{key}/snapshots").json["number"] > number
 
 
-def test_a_missing_store_is_said_and_nothing_is_made_in_its_place(desk, product, store):
+def test_a_missing_store_is_named_and_not_replaced(desk, product, store):
     key, number, path, _ = store
     refused = desk.post(f"/workspaces/{key}/snapshots", expect=None)
     assert refused.status in (409, 503)
@@ -39,7 +39,7 @@ def test_a_missing_store_is_said_and_nothing_is_made_in_its_place(desk, product,
     assert not path.exists()
 
 
-def test_a_foreign_store_is_said_and_stays_as_it_is(desk, product, store):
+def test_a_foreign_store_is_named_and_left_alone(desk, product, store):
     key, _, path, _ = store
     Store.create(path)
     refused = desk.post(f"/workspaces/{key}/snapshots", expect=None)

@@ -99,7 +99,7 @@ def test_a_commit_that_no_branch_leads_to_is_cloned(places, tmp_path):
     assert reasons == {"leaf": ""}
 
 
-def test_one_that_cannot_be_had_is_named_and_fails_nothing(places, tmp_path):
+def test_an_unavailable_submodule_is_named_and_fails_nothing(places, tmp_path):
     whole = repository(places / "super")
     add(whole, "../leaf", "good")
     refused = {

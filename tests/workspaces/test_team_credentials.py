@@ -121,12 +121,12 @@ def test_another_team_does_not_get_it(other_team, token, source):
 
 
 @pytest.mark.parametrize("other", ["{scheme}s://{host}:{port}", "http://{host}:1", "http://127.0.0.2:{port}"])
-def test_it_is_for_one_scheme_host_and_port(team, token, source, other):
+def test_a_team_token_is_for_one_scheme_host_and_port(team, token, source, other):
     where = other.format(scheme=source.scheme, host=source.host, port=source.port)
     assert not team_credentials.credential_of(team, addresses.check_git(f"{where}/team/shop.git")).is_sent
 
 
-def test_it_is_sent_without_tls_to_this_machine_alone(team, settings, tmp_path, source):
+def test_a_team_token_is_sent_without_tls_to_this_machine_alone(team, settings, tmp_path, source):
     hosts = tmp_path / "hosts"
     hosts.write_text("10.1.2.3 forge.test\n")
     settings.HANDRAIL_EGRESS_HOSTS = str(hosts)
@@ -150,7 +150,7 @@ def test_git_keeps_it_from_another_address(token, team, source, bare, host, tmp_
     assert set(elsewhere.sent) == {""}
 
 
-def test_it_comes_before_the_credentials_that_handrail_lends(team, token, source, settings, tmp_path, monkeypatch):
+def test_a_team_token_comes_before_lent_credentials(team, token, source, settings, tmp_path, monkeypatch):
     settings.HANDRAIL_GIT_HOSTS = [source.host]
     monkeypatch.setenv("HOME", str(tmp_path))
     credential = team_credentials.credential_of(team, source)
@@ -177,7 +177,7 @@ def test_submodules_of_the_same_owner_are_cloned_with_it_and_those_of_others_are
     assert (tmp_path / "clone" / "team" / "cart.py").exists()
 
 
-def test_it_is_in_no_argument_message_or_file(team, token, source, bare, tmp_path, monkeypatch):
+def test_a_team_token_is_in_no_argument_message_or_file(team, token, source, bare, tmp_path, monkeypatch):
     """What git is started with and what a clone leaves has the token in no form."""
     started, popen = [], subprocess.Popen
     monkeypatch.setattr(running.subprocess, "Popen", lambda args, **how: started.append(args) or popen(args, **how))
@@ -196,7 +196,7 @@ def test_a_credential_is_shown_without_its_value():
     assert "canary" not in repr(Credential("A", token="canary-1", ssh_key="canary-2"))
 
 
-def test_one_that_has_expired_gives_way_to_another_and_else_is_named(team, source, host, tmp_path):
+def test_an_expired_team_token_gives_way_to_another_or_is_named(team, source, host, tmp_path):
     old = secrets.save(team, "A_OLD", "host", TOKEN, origin=host.url, by=BY)
     type(old).objects.filter(pk=old.pk).update(expires_at=clock.now() - timedelta(days=1))
     with pytest.raises(running.NotLetIn, match="The secret A_OLD has expired"):

@@ -74,7 +74,7 @@ def test_links_of_a_virtual_environment_and_pairs_of_names_are_taken(desk):
     assert desk.run(made["key"], "cat README.md; ls -A") == b"two.handrail\n.venv\nREADME.md\n"
 
 
-def test_what_is_no_tar_is_refused_in_words(desk):
+def test_an_invalid_tar_is_refused(desk):
     sent = desk.post("/uploads", b"this is no archive")
     made = desk.create(source={"upload": sent.json["id"]})
     assert (made["state"], "tar" in made["reason"]) == ("failed", True)

@@ -6,7 +6,7 @@ from tests.support.desk import Desk
 from tests.support.waiting import until
 
 
-def test_they_reach_setup_commands_and_terminals(product, desk):
+def test_variables_reach_setup_commands_and_terminals(product, desk):
     name = f"with-variables-{os.urandom(4).hex()}"
     manager = Desk(product, product.person_token("manager-of-variables", "admin"))
     wish = {"name": name, "driver": "sandbox", "variables": {"GREETING": "a b"}, "working_directory": "api"}

@@ -96,7 +96,7 @@ def test_what_changes_in_between_is_noticed(desk, run, command, swap, said):
     assert look(desk, asked)["reasons"][0] == CHANGED.format(said)
 
 
-def test_a_link_to_a_file_of_this_host_shows_none_of_it(desk, run, page, tmp_path):
+def test_a_link_to_a_file_of_this_host_shows_nothing_of_the_file(desk, run, page, tmp_path):
     planted = tmp_path / "host.sh"
     planted.write_text("echo canary-of-the-host\n")
     run(f"ln -sf {planted} out.sh")

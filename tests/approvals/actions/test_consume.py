@@ -34,7 +34,7 @@ def test_an_approval_is_used_once(ask, decide, consume, bob):
     assert Event.objects.filter(subject_id=str(action.pk), verb="action.consumed").count() == 1
 
 
-def test_what_the_policy_allowed_is_used_once_too(ask, consume):
+def test_a_call_that_the_policy_allowed_is_used_once(ask, consume):
     action = ask(LIST)
     consume(action)
     assert code(consume, action) == "already_consumed"
@@ -47,7 +47,7 @@ def test_what_waits_or_was_denied_is_not_used(ask, decide, consume, bob):
     assert code(consume, action) == "not_approved"
 
 
-def test_other_bytes_are_not_used(ask, decide, consume, bob):
+def test_an_approval_is_not_used_for_other_bytes(ask, decide, consume, bob):
     action = decide(ask(), by=bob)
     assert code(consume, action, "0" * 64) == "digest_mismatch"
     action.refresh_from_db()
@@ -90,7 +90,7 @@ def new_policy(person, lena, team):
     return lambda text: policies.save(text, caller=person(lena), team=team)
 
 
-def test_what_a_person_approved_stays_approved_where_the_new_policy_would_ask(ask, decide, consume, bob, new_policy):
+def test_an_approved_call_stays_approved_when_a_new_policy_would_ask(ask, decide, consume, bob, new_policy):
     action = decide(ask(), by=bob)
     new_policy(default_policy("everything"))
     consume(action)
@@ -98,7 +98,7 @@ def test_what_a_person_approved_stays_approved_where_the_new_policy_would_ask(as
     assert action.status == Status.RUNNING
 
 
-def test_what_the_new_policy_forbids_is_revoked(ask, decide, consume, bob, new_policy):
+def test_an_approval_is_revoked_when_a_new_policy_forbids_the_call(ask, decide, consume, bob, new_policy):
     action = decide(ask(), by=bob)
     new_policy('mode = "irreversible"\nforbidden = ["Bash(git push *)"]\n')
     assert code(consume, action) == "revoked"
@@ -112,7 +112,7 @@ def test_what_the_new_policy_wants_two_people_for_is_revoked(ask, decide, consum
     assert code(consume, action) == "revoked"
 
 
-def test_two_who_said_yes_are_enough_for_it(ask, decide, consume, bob, lena, new_policy):
+def test_two_approvals_stay_enough_when_a_new_policy_asks_for_two(ask, decide, consume, bob, lena, new_policy):
     action = ask(FORCE)
     decide(action, by=bob)
     decide(action, by=lena)

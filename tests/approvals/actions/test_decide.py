@@ -13,14 +13,14 @@ from ..conftest import FORCE, LIST, PUSH, WIPE
 pytestmark = pytest.mark.django_db
 
 
-def test_one_yes_approves_what_is_high(ask, decide, bob):
+def test_one_approval_is_enough_for_a_high_call(ask, decide, bob):
     action = decide(ask(), by=bob, comment="go")
     assert (action.status, action.decided_at < action.consume_by) == (Status.APPROVED, True)
     decision = Decision.objects.get()
     assert (decision.verdict, decision.user, decision.comment, decision.final) == ("approve", bob, "go", True)
 
 
-def test_no_denies(ask, decide, bob):
+def test_one_denial_denies(ask, decide, bob):
     action = decide(ask(), "deny", by=bob, comment="not on a Friday")
     assert (action.status, action.ended_at is not None) == (Status.DENIED, True)
     assert Decision.objects.get().final
@@ -34,19 +34,19 @@ def test_what_is_critical_takes_two_different_people(ask, decide, bob, lena):
     assert Decision.objects.get(user=lena).final
 
 
-def test_the_same_person_twice_is_one_vote(ask, decide, bob):
+def test_two_approvals_of_one_person_are_one_vote(ask, decide, bob):
     action = ask(FORCE)
     decide(action, by=bob)
     assert decide(action, by=bob).status == Status.PENDING
     assert Decision.objects.count() == 1
 
 
-def test_one_no_is_enough_for_what_is_critical(ask, decide, bob, lena):
+def test_one_denial_is_enough_for_a_critical_call(ask, decide, bob, lena):
     action = decide(ask(FORCE), by=bob)
     assert decide(action, "deny", by=lena).status == Status.DENIED
 
 
-def test_who_changed_their_mind_while_it_waits_is_heard(ask, decide, bob):
+def test_a_voter_can_change_to_deny(ask, decide, bob):
     action = decide(ask(FORCE), by=bob)
     assert decide(action, "deny", by=bob).status == Status.DENIED
     assert Decision.objects.get().verdict == "deny"
@@ -111,7 +111,7 @@ def test_whoever_comes_second_hears_who_won(ask, decide, bob, lena, first, secon
     assert action.status == {"approve": Status.APPROVED, "deny": Status.DENIED}[first]
 
 
-def test_what_the_policy_settled_is_not_decided(ask, decide, bob):
+def test_nobody_can_decide_a_call_that_the_policy_settled(ask, decide, bob):
     problem = refusal(decide, ask(LIST), by=bob)
     assert (problem.status, problem.extra["winner"]["by"]) == (409, "policy 1")
 
@@ -123,7 +123,7 @@ def test_a_digest_of_yesterday_decides_nothing(ask, decide, bob):
     assert (problem.status, problem.extra["code"], action.status) == (409, "digest_mismatch", Status.PENDING)
 
 
-def test_what_was_withdrawn_is_not_decided(ask, decide, caller, bob):
+def test_nobody_can_decide_a_withdrawn_call(ask, decide, caller, bob):
     action = gate.cancel(ask(), caller=caller)
     problem = refusal(decide, action, by=bob)
     assert (problem.status, problem.extra["code"], problem.extra["winner"]["verdict"]) == (
@@ -168,7 +168,7 @@ def test_an_edit_that_raises_the_tier_waits_with_a_new_digest_and_no_votes(ask, 
     assert decide(action, by=lena).status == Status.APPROVED
 
 
-def test_votes_on_the_old_bytes_do_not_count_for_the_new_ones(ask, decide, bob, lena, alice):
+def test_votes_on_one_revision_do_not_count_for_the_next(ask, decide, bob, lena, alice):
     action = decide(ask(FORCE), by=bob)
     action = decide(action, "edit", by=lena, arguments={"command": "git push --force origin main && ls"})
     assert (action.status, action.tier) == (Status.PENDING, Tier.CRITICAL)

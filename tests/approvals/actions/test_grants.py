@@ -123,7 +123,7 @@ def test_edits_in_the_same_folder_are_covered_and_no_others(product):
     assert {name: action["status"] for name, action in others.items()} == dict.fromkeys(others, "pending")
 
 
-def test_what_is_critical_and_what_is_decided_gives_none(ask, give, decide, bob, lena):
+def test_a_critical_or_decided_call_gives_no_grant(ask, give, decide, bob, lena):
     with pytest.raises(Problem) as critical:
         give(ask(FORCE), by=bob)
     assert critical.value.status == 422
@@ -160,19 +160,19 @@ def test_viewers_and_agents_give_none(ask, person, caller, vera):
         assert refused.value.status == 403
 
 
-def test_it_ends_by_time(ask, give, bob):
+def test_a_grant_ends_at_its_time(ask, give, bob):
     grant = give(ask(), by=bob)
     Grant.objects.filter(pk=grant.pk).update(expires_at=clock.now() - timedelta(seconds=1))
     assert ask().status == Status.PENDING
 
 
-def test_it_ends_when_its_giver_may_no_longer_decide(ask, give, bob):
+def test_a_grant_ends_when_its_giver_may_no_longer_decide(ask, give, bob):
     give(ask(), by=bob)
     Membership.objects.filter(user=bob).update(role=Role.VIEWER)
     assert ask().status == Status.PENDING
 
 
-def test_it_ends_when_it_is_taken_back_with_what_nobody_collected(ask, give, bob, lena, person, consume):
+def test_revoking_a_grant_revokes_its_unused_approvals(ask, give, bob, lena, person, consume):
     grant = give(ask(), by=bob)
     kept = ask()
     grants.revoke(grant.pk, caller=person(lena))
@@ -186,7 +186,7 @@ def test_it_ends_when_it_is_taken_back_with_what_nobody_collected(ask, give, bob
         consume(kept)
 
 
-def test_it_ends_when_everything_is_stopped(ask, give, bob, alice, person, team):
+def test_a_grant_ends_when_everything_is_stopped(ask, give, bob, alice, person, team):
     give(ask(), by=bob)
     gate.stop_everything(team, caller=person(alice))
     gate.lift_stop(team, caller=person(alice))

@@ -71,7 +71,7 @@ def desk(tmp_path_factory):
     product.clean_up()
 
 
-def test_what_was_shown_is_what_is_applied(desk):
+def test_a_rehearsal_is_applied_as_it_was_shown(desk):
     desk.run(f"mkdir -p build src; for n in $(seq {FILES}); do echo $n > src/$n.c; echo old $n > build/$n.o; done")
     script = f'rm -rf build; mkdir build; for n in $(seq {FILES}); do cp src/$n.c build/$n.o; done; echo "made $n"'
     asked = desk.ask_for(script + "; echo $RANDOM$RANDOM | tee build/stamp")
@@ -115,7 +115,7 @@ def test_a_result_that_no_longer_fits_is_refused(desk):
     assert desk.file("notes") == b"meanwhile\ntwo\n"
 
 
-def test_nothing_of_a_denied_one_stays(desk):
+def test_a_denial_deletes_the_rehearsal(desk):
     asked = desk.ask_for("echo made > denied-later")
     found = desk.rehearse(asked)
     assert [change["path"] for change in found["changes"]] == ["denied-later"]
@@ -125,7 +125,7 @@ def test_nothing_of_a_denied_one_stays(desk):
     assert desk.leftovers() == []
 
 
-def test_one_that_is_denied_while_it_is_tried_ends(desk):
+def test_a_denial_ends_a_running_rehearsal(desk):
     asked = desk.ask_for("touch started; sleep 300")
     desk.ok("POST", f"{ACTIONS}/{asked['id']}/rehearse", expect=202)
     assert desk.ok("POST", f"{ACTIONS}/{asked['id']}/rehearse", expect=409)["code"] == "rehearsing"
@@ -137,7 +137,7 @@ def test_one_that_is_denied_while_it_is_tried_ends(desk):
     assert desk.leftovers() == []
 
 
-def test_one_that_takes_too_long_is_ended_and_cannot_be_applied(desk):
+def test_a_rehearsal_beyond_its_time_is_ended_and_cannot_be_applied(desk):
     asked = desk.ask("Bash", {"command": f"{ASKS}echo half > half; sleep 60; echo whole > half", "timeout": 2000})
     found = desk.rehearse(asked)
     assert (found["status"], found["change_count"]) == ("done", 1)
@@ -147,7 +147,7 @@ def test_one_that_takes_too_long_is_ended_and_cannot_be_applied(desk):
     desk.decide(asked, "deny")
 
 
-def test_one_that_outgrows_the_workspace_is_ended(desk):
+def test_a_rehearsal_that_outgrows_the_workspace_is_ended(desk):
     asked = desk.ask_for(f"head -c {2 * LIMIT} /dev/zero > huge; sleep 300")
     found = desk.rehearse(asked)
     assert (found["status"], "outgrew" in found["note"]) == ("failed", True)
@@ -234,7 +234,7 @@ def test_a_result_without_what_only_an_approval_opens_is_not_applied(desk, comma
     desk.run("grep -q a ~/tried && rm -rf .github .env.local")
 
 
-def test_it_has_processes_of_its_own_that_end_with_it(desk):
+def test_the_processes_of_a_rehearsal_end_with_it(desk):
     lead = desk.product.person_token("lena", "lead")
     server = desk.ok("POST", f"{desk.path}/commands", {"command": "exec -a canary sleep 60"}, token=lead, expect=201)
     asked = desk.ask_for("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; (sleep 200 &); env; ls -A ~")

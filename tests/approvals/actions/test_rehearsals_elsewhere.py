@@ -94,7 +94,7 @@ def desk(request, tmp_path_factory, require):
     desk.product.clean_up()
 
 
-def test_what_was_shown_is_what_is_applied(desk):
+def test_a_rehearsal_is_applied_as_it_was_shown(desk):
     desk.script("mkdir -p build src; for n in $(seq 40); do echo $n > src/$n.c; echo old > build/$n.o; done")
     made = "rm -rf build; mkdir build; for n in $(seq 40); do cp src/$n.c build/$n.o; done; chmod 700 build/1.o"
     asked = desk.ask_for(f"{made}; ln -s 2.o build/link; echo made; echo $$-$(date +%N) | tee build/stamp; exit 3")
@@ -159,7 +159,7 @@ def test_secrets_the_home_and_the_network_are_out_of_reach(desk):
     assert (desk.file("secrets/.env"), desk.file("done")) == (b"KEY=canary\n", b"done\n")
 
 
-def test_nothing_of_a_denied_one_stays(desk):
+def test_a_denial_deletes_the_rehearsal(desk):
     asked = desk.ask_for("echo made > denied-later")
     found = desk.rehearse(asked)
     assert [change["path"] for change in found["changes"]] == ["denied-later"]
@@ -168,7 +168,7 @@ def test_nothing_of_a_denied_one_stays(desk):
     assert (desk.file("denied-later"), desk.leftovers()) == (None, [])
 
 
-def test_one_that_is_denied_while_it_is_tried_ends(desk):
+def test_a_denial_ends_a_running_rehearsal(desk):
     asked = desk.ask_for("sleep 300")
     desk.ok("POST", f"{ACTIONS}/{asked['id']}/rehearse", expect=202)
     time.sleep(2)

@@ -90,7 +90,7 @@ def test_only_a_person_who_may_decide_gives_it_and_only_for_a_file_that_was_mask
     assert "not there" in run(desk, command_of(masked))["result"]["tail"]
 
 
-def test_it_is_listed_with_the_grants_and_ends_when_it_is_revoked(desk, masked):
+def test_a_permission_to_read_a_secret_is_listed_with_the_grants_until_it_is_revoked(desk, masked):
     grant = let_read(desk, masked)
     listed = desk.ok("GET", "/api/v1/grants", token=desk.reviewer)["grants"]
     assert grant["id"] in [each["id"] for each in listed]
@@ -108,7 +108,7 @@ def test_a_grant_to_read_approves_no_call(desk, masked):
     desk.decide(asked, "deny")
 
 
-def test_a_file_whose_values_cannot_be_told_stays_masked(desk, masked):
+def test_a_file_whose_values_cannot_be_parsed_stays_masked(desk, masked):
     let_read(desk, masked)
     desk.put(".env", ENV.encode() + b"A=\xff\xfe\n")
     action = run(desk, command_of(masked))

@@ -79,7 +79,9 @@ def test_a_token_never_approves_alone(ask, alone, agent, team):
 
 
 @pytest.mark.parametrize("change", ["second person", "only a lead", "switched off"])
-def test_it_takes_two_where_somebody_else_could_approve(ask, alone, agent, team, newcomer, change):
+def test_a_critical_call_takes_two_approvals_when_somebody_else_could_approve(
+    ask, alone, agent, team, newcomer, change
+):
     if change == "second person":
         members.add(team, newcomer, Role.REVIEWER, by=Actor.system("test"))
     elif change == "only a lead":

@@ -21,13 +21,13 @@ def verbs(action):
     return list(Event.objects.filter(subject_id=str(action.pk)).order_by("seq").values_list("verb", flat=True))
 
 
-def test_what_is_harmless_is_allowed_by_the_policy(ask):
+def test_a_harmless_call_is_allowed_by_the_policy(ask):
     action = ask(LIST)
     assert (action.status, action.tier, action.consume_by > action.created_at) == (Status.APPROVED, Tier.LOW, True)
     assert verbs(action) == ["action.submitted", "action.allowed"]
 
 
-def test_what_is_forbidden_is_denied_with_the_reason(ask):
+def test_a_forbidden_call_is_denied_with_the_reason(ask):
     action = ask(WIPE)
     assert (action.status, action.tier) == (Status.DENIED, Tier.FORBIDDEN)
     assert action.revisions.get().reasons[0] != ""
@@ -68,7 +68,7 @@ def test_events_name_the_action_and_never_hold_its_arguments(ask):
     assert ("says so" in told, "hunter2" in told) == (False, False)
 
 
-def test_what_is_said_of_an_address_leaves_out_who_signs_in_there(ask):
+def test_the_sentence_on_an_address_leaves_out_its_user(ask):
     command = "git push https://mia:hunter2@example.com/x main"
     action = ask({"command": command})
     read = action.revisions.get()
@@ -206,7 +206,7 @@ def test_a_kept_yes_is_found_again_after_the_policy_changed(ask, decide, person,
     assert (again.pk, again.status) == (first.pk, Status.APPROVED)
 
 
-def test_a_no_that_nobody_heard_is_kept_for_the_next_call_and_then_asked_anew(ask, decide, bob):
+def test_an_undelivered_denial_answers_the_next_equal_call_once(ask, decide, bob):
     first = ask(session="s")
     decide(first, "deny", by=bob)
     heard = ask(session="s")

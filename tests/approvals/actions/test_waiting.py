@@ -87,7 +87,7 @@ def test_a_poll_ends_when_its_time_is_up(ask, agent_token):
     assert (status, seen["status"], seconds >= 0.5) == (200, "pending", True)
 
 
-def test_what_is_decided_already_is_answered_at_once(ask, agent_token):
+def test_a_decided_action_is_answered_at_once(ask, agent_token):
     [(status, seen, seconds)] = polls(agent_token, [f"{ACTIONS}/{ask(LIST).pk}?wait=60"])
     assert (status, seen["status"], seconds < 20) == (200, "approved", True)
 
@@ -127,7 +127,7 @@ def test_events_are_waited_for(ask, agent_token, later):
     assert (status, page["events"][0]["verb"], seconds < 20) == (200, "action.submitted", True)
 
 
-def test_a_no_that_comes_just_as_the_agent_is_told_to_wait_stays_unheard(ask, decide, caller, bob):
+def test_a_denial_that_arrives_after_the_wait_stays_undelivered(ask, decide, caller, bob):
     action = ask(PUSH, session="s")
     read = gate.find(action.pk, caller=caller)
     decide(action, "deny", by=bob)
@@ -159,7 +159,7 @@ def test_an_event_loop_that_was_closed_keeps_no_connection(ask, agent_token):
     assert len(kept) <= 2 * (QUERY_THREADS + 2)  # of this loop, and of the last one while its threads end
 
 
-def test_who_waits_holds_no_connection(ask, agent_token):
+def test_a_waiting_request_holds_no_database_connection(ask, agent_token):
     """Three hundred that wait must not be three hundred open databases."""
     if connection.vendor != "sqlite":
         return

@@ -108,7 +108,7 @@ def test_what_sub_agents_asked_ends_with_it(working, caller):
     assert [state_of(action)[0] for action in asked] == ["cancelled", "cancelled"]
 
 
-def test_a_session_that_its_program_has_not_told_yet_is_meant_too(working, lena, caller):
+def test_calls_of_a_session_without_a_known_id_are_cancelled_too(working, lena, caller):
     type(working).objects.update(native_id="")
     working.refresh_from_db()
     action = ask(working, caller, session="of codex")

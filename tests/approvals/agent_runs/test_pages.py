@@ -68,14 +68,14 @@ def test_the_form_offers_the_agents_that_environments_name_and_an_empty_choice_s
         ({"budget_cost": "3"}, "has no prices for tokens"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field_and_makes_nothing(browser_of, lena, workspace, wrong, said):
+def test_an_error_stands_at_its_field_and_nothing_is_created(browser_of, lena, workspace, wrong, said):
     form = FORM | {"place": "environment:payments/default"} | wrong
     answer = browser_of(lena).post("/agent-runs/new/", form)
     assert (answer.status_code, said in answer.content.decode()) == (200, True)
     assert not AgentRun.objects.exists()
 
 
-def test_who_may_not_start_one_sees_runs_and_no_buttons(browser_of, bob, vera, started):
+def test_a_person_who_may_not_start_agents_sees_runs_without_buttons(browser_of, bob, vera, started):
     for person in (bob, vera):
         client = browser_of(person)
         text = page(client, started)

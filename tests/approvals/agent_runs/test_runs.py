@@ -59,7 +59,7 @@ def test_a_task_becomes_a_command_after_a_snapshot(started, workspace, lena):
     assert accounts.token_of(run) not in json.dumps([command.argv, command.env])
 
 
-def test_its_answer_is_kept_and_its_starter_told(working, lena):
+def test_the_answer_of_a_run_is_stored_and_its_starter_notified(working, lena):
     run = ended(working, {"type": "system", "session_id": working.native_id}, ANSWER)
     assert (run.state, run.summary, run.untold) == ("done", "It is green.", "")
     assert told(run) == [("task", "answered")]
@@ -88,7 +88,7 @@ def test_a_message_that_a_call_delivered_is_not_said_twice(working, lena):
     assert ended(working, ANSWER).state == "done"
 
 
-def test_it_is_sent_back_with_words_and_accepted_at_last(working, lena):
+def test_a_run_is_sent_back_with_a_message_and_accepted_later(working, lena):
     ended(working, ANSWER)
     agent_runs.send_text(working, "The tests are missing.", caller=caller_of(lena))
     run = follow()
@@ -183,7 +183,7 @@ def test_work_of_later_runs_is_taken_away_only_if_somebody_says_so(working, work
     assert Operation.objects.get(kind="restore").args["number"] == 2
 
 
-def test_what_cannot_be_restored_is_not_discarded(working, lena):
+def test_a_run_without_a_restorable_snapshot_cannot_be_discarded(working, lena):
     run = ended(working, ANSWER)
     AgentRun.objects.update(before=None)
     with pytest.raises(Problem, match="no snapshot"):
@@ -205,7 +205,7 @@ def test_a_program_that_ends_without_an_answer_goes_on_three_times_at_most(worki
     assert (run.state, [end for _, end in told(run)]) == ("failed", ["crashed"] * 3)
 
 
-def test_the_last_words_of_a_crashed_program_are_told(working):
+def test_the_last_line_of_a_crashed_program_is_in_the_result(working):
     session = {"type": "system", "session_id": "s-1"}
     run = ended(working, session, "Traceback (most recent call last):", "ModuleNotFoundError: json", "", exit_status=1)
     assert run.reason.endswith("ModuleNotFoundError: json")
@@ -283,7 +283,7 @@ def test_a_stopped_team_starts_no_further_turn(working, lena):
     assert (run.state, told(run)) == ("stopped", [("task", "stopped")])
 
 
-def test_an_error_of_its_provider_is_said(working):
+def test_an_error_of_the_model_provider_is_shown(working):
     error = {"type": "result", "is_error": True, "result": "API Error: 401 invalid key"}
     run = ended(working, error, exit_status=1)
     assert (run.state, run.reason) == ("failed", "API Error: 401 invalid key")
@@ -355,7 +355,7 @@ def test_a_person_interrupts_with_words_or_stops(working, lena):
     assert follow().state == "working"
 
 
-def test_one_that_has_not_begun_is_stopped_at_once(started, lena):
+def test_a_run_that_has_not_begun_is_stopped_at_once(started, lena):
     agent_runs.stop(started, caller=caller_of(lena))
     run = follow()
     assert (run.state, told(run)) == ("stopped", [("task", "stopped")])
@@ -386,7 +386,7 @@ def test_a_starter_who_may_no_longer_starts_nothing(started, lena):
     assert (run.state, run.reason) == ("failed", "lena may no longer start agents in this team.")
 
 
-def test_one_run_at_a_time_in_a_workspace(started, workspace, lena):
+def test_a_workspace_has_one_run_at_a_time(started, workspace, lena):
     with pytest.raises(Problem, match="works in repo-task-1 already"):
         agent_runs.start(workspace, WISH, caller=caller_of(lena))
     assert AgentRun.objects.count() == 1
@@ -411,7 +411,7 @@ def test_one_run_at_a_time_in_a_workspace(started, workspace, lena):
         ({"budget_cost": 1}, "budget_cost"),  # the team has no prices
     ],
 )
-def test_what_is_wrong_is_named(workspace, lena, wish, field):
+def test_an_invalid_field_is_named(workspace, lena, wish, field):
     with pytest.raises(Problem) as refused:
         agent_runs.start(workspace, WISH | wish, caller=caller_of(lena))
     assert (refused.value.status, refused.value.extra["field"]) == (422, field)
@@ -424,7 +424,7 @@ def test_a_cost_is_a_budget_once_the_team_has_prices(workspace, lena, team):
     assert str(run.budget_cost) == "2.5"
 
 
-def test_a_program_that_is_not_installed_or_not_here_is_said(workspace, lena):
+def test_a_program_that_is_not_installed_is_named(workspace, lena):
     environment = workspace.environment
     environment.agent_programs = ["claude-code@9.9.9"]
     with pytest.raises(Problem, match=r"manage\.py agents install claude-code@9\.9\.9"):
@@ -508,7 +508,7 @@ def test_a_schedule_names_what_is_wrong_with_its_agent(workspace, team, lena):
     ("lines", "said"),
     [((ANSWER,), "is done. Look at its work"), (({"type": "result", "is_error": True, "result": "401"},), "failed")],
 )
-def test_who_started_it_gets_a_notification_that_says_nothing_of_the_task(working, lena, lines, said):
+def test_the_notification_of_a_run_says_nothing_of_its_task(working, lena, lines, said):
     Channel.objects.create(user=lena, value=b"", label="ntfy", created_at=clock.now())
     ended(working, *lines)
     text = Delivery.objects.get().text

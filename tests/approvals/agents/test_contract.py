@@ -51,12 +51,12 @@ def test_what_the_policy_allows_runs_with_its_own_arguments(ask_hook, dialect):
     assert action.call_id.removeprefix("acp:") == (CALL if dialect.has_call_id else "")
 
 
-def test_what_the_policy_forbids_is_blocked_with_the_reason(ask_hook):
+def test_a_forbidden_call_is_blocked_with_the_reason(ask_hook):
     done, reason = ask_hook(WIPE)
     assert (done, reason.startswith("The policy forbids this: ")) == ("blocked", True)
 
 
-def test_what_nobody_has_answered_is_blocked_and_no_denial(ask_hook):
+def test_an_unanswered_call_is_blocked_without_being_denied(ask_hook):
     done, reason = ask_hook(PUSH)
     assert (done, "This is not a denial" in reason) == ("blocked", True)
     assert Action.objects.get().status == Status.PENDING

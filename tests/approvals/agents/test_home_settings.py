@@ -70,7 +70,7 @@ def test_a_file_that_is_gone_or_changed_is_noticed(dialect, home, hooks_of, conn
 
 
 @pytest.mark.parametrize("merging", MERGING, ids=lambda dialect: dialect.name)
-def test_what_the_user_has_there_stays_and_comes_back_byte_for_byte(merging, home, hooks_of, connection):
+def test_the_users_own_settings_stay_and_come_back_byte_for_byte(merging, home, hooks_of, connection):
     file = home / merging.settings_file
     file.parent.mkdir(parents=True)
     event = next(iter(hooks_of(merging)))

@@ -51,7 +51,7 @@ def test_each_event_has_words():
 
 
 @pytest.mark.parametrize("verb", sorted(WORDS))
-def test_they_are_words(verb):
+def test_each_event_has_a_sentence_for_people(verb):
     assert in_words(verb)[0].isupper()
     assert "_" not in in_words(verb)
 

@@ -73,7 +73,7 @@ def desk(product):
     return Brokered(product)
 
 
-def test_what_the_policy_allows_is_carried_out_after_a_snapshot(desk):
+def test_an_allowed_action_is_carried_out_after_a_snapshot(desk):
     action = desk.over(desk.ask("Write", {"file_path": "notes/a.txt", "content": "ä\n"}))
     assert (action["status"], action["tier"], desk.file("notes/a.txt")) == ("succeeded", "medium", "ä\n".encode())
     before = [s for s in desk.snapshots() if s["number"] == action["snapshot_before"]]

@@ -72,7 +72,7 @@ def test_what_a_command_of_a_sandbox_creates_is_moved_and_a_person_puts_it_back(
     assert desk.file(".husky/pre-commit") == HOOK
 
 
-def test_what_is_denied_stays_in_quarantine(desk):
+def test_a_denied_path_stays_in_quarantine(desk):
     run(desk, "open('.envrc', 'w').write('export A=1')")
     assert desk.file(".envrc") is None
     asked = card(desk.reads, ".envrc")
@@ -84,7 +84,7 @@ def test_what_is_denied_stays_in_quarantine(desk):
     assert all("Put .envrc" not in found["title"] for found in waiting)
 
 
-def test_it_is_not_put_over_something_else(desk):
+def test_a_quarantined_path_does_not_replace_another_file(desk):
     run(desk, "open('.mcp.json', 'w').write('{}')")
     asked = card(desk.reads, ".mcp.json")
     desk.put(".mcp.json", b'{"mine": 1}')

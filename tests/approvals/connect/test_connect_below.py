@@ -93,7 +93,7 @@ def test_disconnect_leaves_the_users_settings_byte_for_byte(product, settings_fi
     assert settings_file.read_bytes() == before
 
 
-def test_a_file_that_cannot_be_written_is_said_at_connect_and_on_the_page(product, settings_file, folder, tmp_path):  # noqa: F811
+def test_an_unwritable_settings_file_is_named_at_connect_and_on_the_page(product, settings_file, folder, tmp_path):  # noqa: F811
     own = tmp_path / "dotfiles.json"
     settings_file.rename(own)
     settings_file.symlink_to(own)
@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_written_is_said_at_connect_and_on_the_page(produc
     assert json.loads(own.read_text()) == USERS
 
 
-def test_a_file_that_switches_hooks_off_is_said(product, settings_file, folder):  # noqa: F811
+def test_a_settings_file_that_switches_hooks_off_is_named(product, settings_file, folder):  # noqa: F811
     settings_file.write_text(json.dumps({"disableAllHooks": True}))
     done = product.manage("connect", "claude-code", str(folder))
     assert "switches hooks off (disableAllHooks)" in done.stdout
@@ -112,7 +112,7 @@ def test_a_file_that_switches_hooks_off_is_said(product, settings_file, folder):
     assert json.loads(settings_file.read_text()) == {"disableAllHooks": True}
 
 
-def test_a_session_that_no_hook_announced_is_told_of_on_the_page_and_by_the_api(product, connected):
+def test_page_and_api_name_a_session_that_no_hook_announced(product, connected):
     place = Path(product.environment["HOME"]) / ".claude/projects" / re.sub("[^A-Za-z0-9]", "-", f"{connected}/sub")
     place.mkdir(parents=True)
     began = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()

@@ -70,7 +70,7 @@ def connected(product, folder):
     product.manage("disconnect", str(folder))
 
 
-def test_a_folder_is_gated_and_git_sees_nothing_of_it(product, connected):
+def test_a_connected_folder_is_gated_and_git_shows_no_change(product, connected):
     assert status(connected) == ""
     answer = json.loads(ask(connected, "Read", {"file_path": str(connected / "calc.py")}).stdout)
     assert answer["hookSpecificOutput"]["permissionDecision"] == "allow"
@@ -397,7 +397,7 @@ def test_the_hook_says_no_whatever_is_broken(product, connected, broken):
     assert refused.stderr.strip()
 
 
-def test_what_it_changes_is_snapshotted_and_can_be_taken_back(product, connected):
+def test_a_change_in_a_connected_folder_can_be_undone_by_a_snapshot(product, connected):
     token = product.person_token("lead-of-folders", "lead")
     answer = json.loads(ask(connected, "Write", {"file_path": str(connected / "new.txt"), "content": "new\n"}).stdout)
     assert answer["hookSpecificOutput"]["permissionDecision"] == "allow"

@@ -120,7 +120,7 @@ def test_a_linked_worktree_of_the_folder_is_below_it_and_one_of_another_reposito
     assert ask(folder, other / "sub") == 0
 
 
-def test_the_program_gets_nothing_of_the_sessions_environment(tmp_path):
+def test_the_hooks_program_gets_no_variable_of_the_session(tmp_path):
     program = tmp_path / "program.py"
     program.write_text("import json, os; print(json.dumps(dict(os.environ)))")
     line = folder_line.line(Path("/c.json"), "gate", tmp_path, program=program)
@@ -149,6 +149,6 @@ def test_a_repository_whose_settings_put_code_around_the_hook_is_a_problem(tmp_p
 
 
 @pytest.mark.parametrize("text", ["{}", '{"env": []}', '{"env": {"PATH": "/x", "NODE_ENV": "test"}}', "no json"])
-def test_other_settings_put_no_code_around_it(tmp_path, text):
+def test_other_settings_cannot_put_code_around_the_hook(tmp_path, text):
     (made(tmp_path / ".claude") / "settings.json").write_text(text)
     assert claude_own_settings.code_around_hooks(tmp_path) == ""

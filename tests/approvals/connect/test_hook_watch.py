@@ -91,7 +91,7 @@ def test_a_viewer_sees_it_and_has_no_button(product, connected):
     assert "/hook/" not in desk
 
 
-def test_settings_that_are_no_json_are_said_and_left_alone(product, connected):
+def test_invalid_settings_are_reported_and_left_alone(product, connected):
     (connected / LOCAL).write_text("{broken")
     noticed(product, connected, "is not what Claude Code reads")
     person = Visitor.named(product, "rita-of-hooks", "reviewer")

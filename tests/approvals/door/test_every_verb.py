@@ -215,17 +215,19 @@ class TestOneSession:
         answer = ask(api(token), "POST /workspaces/{key}/pause", key)
         return (answer.status_code, code_of(answer)) == (409, "interrupted")
 
-    def test_it_holds_in_the_workspace_that_the_session_works_in(self, asked, api, agent_token, workspace):
+    def test_an_interrupt_of_a_session_holds_in_its_workspace(self, asked, api, agent_token, workspace):
         assert self.refuses(api, agent_token, workspace.key)
 
-    def test_it_holds_for_the_programs_of_that_workspace(self, asked, api, agent, workspace):
+    def test_an_interrupt_of_a_session_holds_for_the_programs_of_its_workspace(self, asked, api, agent, workspace):
         inside = make_token(workspace.team, agent=agent, workspace=workspace, for_run=True)
         assert self.refuses(api, inside, workspace.key)
 
-    def test_it_leaves_another_workspace_alone(self, asked, api, agent_token, workspace):
+    def test_an_interrupt_of_a_session_leaves_other_workspaces_alone(self, asked, api, agent_token, workspace):
         assert not self.refuses(api, agent_token, "another")
 
-    def test_one_that_worked_in_no_workspace_holds_everywhere(self, api, agent_token, agent, bob, person, workspace):
+    def test_an_interrupt_of_a_session_without_a_workspace_holds_everywhere(
+        self, api, agent_token, agent, bob, person, workspace
+    ):
         interrupts.interrupt(agent, session="of a laptop", caller=person(bob))
         assert self.refuses(api, agent_token, workspace.key)
 
@@ -242,7 +244,7 @@ class TestOneSession:
         return submit
 
     @pytest.mark.parametrize("session", ["s", "S", "s ", " s", "s.", "another", "\u017f", "api", ""])
-    def test_it_holds_for_names_that_were_not_known_before(self, asked, submits, session):
+    def test_an_interrupt_of_a_session_holds_for_verbs_it_never_used(self, asked, submits, session):
         noted = Action.objects.count()
         assert not submits(session)
         assert Action.objects.count() == noted
@@ -264,12 +266,12 @@ class TestOneSession:
         assert submits("another", workspace=elsewhere.key)
         assert not submits("another", workspace=None)
 
-    def test_one_that_is_over_holds_nowhere(self, asked, api, agent_token, workspace):
+    def test_an_interrupt_that_is_over_holds_nowhere(self, asked, api, agent_token, workspace):
         Interrupt.objects.update(until=clock.now() - timedelta(seconds=1))
         assert not self.refuses(api, agent_token, workspace.key)
 
 
-def test_who_refuses_is_one_of_three():
+def test_door_gate_or_relay_refuses_each_closed_verb():
     refused_by = {who for verb in VERBS.values() for who in (verb.interrupted, verb.stopped)}
     assert refused_by == {DOOR, GATE, RELAY, ""}
 

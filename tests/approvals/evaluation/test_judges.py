@@ -67,7 +67,7 @@ def test_a_judge_that_dies_at_each_try_is_late(pool, monkeypatch):
         pool.ask(LS)
 
 
-def test_an_idle_judge_ends_by_itself_and_so_does_one_whose_web_is_gone(pool):
+def test_an_idle_judge_and_a_judge_without_web_end(pool):
     pool.ask(LS)
     process = pool.idle[0].process
     process.stdin.close()
@@ -86,7 +86,7 @@ def test_no_more_judges_run_than_there_may_and_all_are_answered(pool):
     assert (pool.turns._held.total(), len(pool.turns._waiting)) == (0, 0)
 
 
-def test_who_finds_no_judge_free_for_long_is_told():
+def test_a_call_that_waits_too_long_for_a_judge_is_refused():
     full = Judges(most=0)
     full.queue_seconds = 0.05
     with pytest.raises(Late, match="too many others were waiting"):

@@ -42,7 +42,7 @@ def test_a_reviewer_does_not_write_it(team, person, bob):
     assert (refused.value.status, Policy.objects.count()) == (403, 0)
 
 
-def test_one_whose_tests_fail_is_refused_and_the_old_one_stays(team, person, lena):
+def test_a_policy_whose_tests_fail_is_refused_and_the_old_one_stays(team, person, lena):
     policies.active(team.pk)
     text = 'mode = "everything"\n[[tests]]\ntool = "Bash"\ninput = {command = "ls"}\ntier = "low"\n'
     with pytest.raises(Problem) as refused:

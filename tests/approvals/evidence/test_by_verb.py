@@ -121,7 +121,7 @@ def test_a_push_without_a_commit_counts_none(pushed, ask, person, command):
     assert ONE_MADE not in found["says"]
 
 
-def test_what_cannot_be_rehearsed_is_said(pushed, ask, person):
+def test_the_evidence_names_a_call_that_cannot_be_rehearsed(pushed, ask, person):
     found = person.evidence(ask(pushed, "./build.sh && git commit -am x && git push"))["findings"][-1]
     assert "Earlier parts may change what it pushes." in found["says"]
 

@@ -69,7 +69,7 @@ def test_what_the_policy_allows_runs_at_once_with_its_own_input(hook, agent_toke
     assert (action.status, action.session, action.call_id) == (Status.RUNNING, "s1", "toolu_1")
 
 
-def test_what_the_policy_forbids_is_denied_at_once_with_the_reason(hook, agent_token):
+def test_a_forbidden_call_is_denied_at_once_with_the_reason(hook, agent_token):
     decision, reason = full(hook(agent_token, before(WIPE))).decision
     assert decision == "deny"
     assert reason.startswith("The policy forbids this: ")
@@ -99,7 +99,7 @@ def test_a_no_while_it_is_held_tells_the_agent_why(hook, agent_token, soon, deci
     assert answer.decision == ("deny", "bob denied this: not on a Friday. Do not work around this.")
 
 
-def test_an_edit_runs_instead_and_the_model_is_told(hook, agent_token, soon, decide, bob, settings):
+def test_the_edited_call_runs_and_the_model_reads_of_the_edit(hook, agent_token, soon, decide, bob, settings):
     settings.HANDRAIL_HOLD_SECONDS = 30
     instead = {"command": "git push origin review", "timeout": 5000}
     soon(lambda action: decide(action, "edit", by=bob, arguments=instead))
@@ -188,7 +188,7 @@ def test_the_same_call_while_it_waits_is_the_same_card(hook, agent_token):
     assert Action.objects.count() == 1
 
 
-def test_a_no_after_the_hold_is_heard_at_the_next_call(hook, agent_token, decide, bob):
+def test_a_denial_after_the_wait_is_delivered_with_the_next_call(hook, agent_token, decide, bob):
     hook(agent_token, before(PUSH))
     decide(Action.objects.get(), "deny", by=bob, comment="use a branch")
     assert (
@@ -353,7 +353,7 @@ def test_when_the_database_fails_it_is_denied(hook, agent_token, team):
     assert (decision, "OperationalError" in reason or "ProgrammingError" in reason) == ("deny", True)
 
 
-def test_when_everything_is_stopped_the_agent_is_told_so(hook, agent_token, person, bob, team):
+def test_a_call_is_denied_with_the_reason_while_everything_is_stopped(hook, agent_token, person, bob, team):
     gate.stop_everything(team, caller=person(bob))
     assert full(hook(agent_token, before(LIST))).decision == (
         "deny",

@@ -107,7 +107,7 @@ def test_what_failed_keeps_its_exit_status_and_output(hook, agent_token):
     ],
     ids=["command", "background", "read", "mcp", "mcp read", "mcp readMultiple", "mcp contents", "mcp of files"],
 )
-def test_what_a_tool_printed_is_kept_and_files_are_not(
+def test_the_output_of_a_tool_is_stored_without_file_contents(
     hook, agent_token, decide, bob, settings, tool, response, result
 ):
     hook(agent_token, before({"command": "ls"}, tool=tool))
@@ -160,7 +160,7 @@ def ends(name="Stop", *, session="s1", **more):
     ],
     ids=["session", "turn", "work in the background", "another session"],
 )
-def test_what_nothing_was_said_of_is_unclear_when_its_session_ends(hook, agent_token, event, status):
+def test_a_call_without_a_report_is_uncertain_when_its_session_ends(hook, agent_token, event, status):
     hook(agent_token, before(LIST))
     assert full(hook(agent_token, event)).json == {"continue": True}
     assert Action.objects.get().status == status
@@ -195,7 +195,7 @@ def test_no_other_end_is_held_up(hook, agent_token, decide, bob, event):
     assert Action.objects.get().status == Status.APPROVED
 
 
-def test_an_agent_hears_nothing_of_another_agents_approval(hook, agent_token, other_agent_token, decide, bob):
+def test_an_agent_does_not_learn_of_another_agents_approval(hook, agent_token, other_agent_token, decide, bob):
     hook(agent_token, before(PUSH))
     decide(Action.objects.get(), by=bob)
     assert full(hook(other_agent_token, ends())).json == {"continue": True}

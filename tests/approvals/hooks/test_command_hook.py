@@ -244,7 +244,7 @@ def test_a_report_of_another_agent_needs_no_decision(desk, run):
 
 
 @pytest.mark.parametrize("killed", ["the shell", "the reader"])
-def test_it_ends_when_claude_code_lets_go_so_that_the_card_is_withdrawn(desk, tmp_path, killed):
+def test_the_hook_ends_with_claude_code_so_that_the_card_is_withdrawn(desk, tmp_path, killed):
     desk.play(("hold",))
     line = " ".join(_line(desk, tmp_path, "gate", 3600)) + " || exit 2"
     shell = subprocess.Popen(["/bin/sh", "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

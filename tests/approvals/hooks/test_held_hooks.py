@@ -108,7 +108,7 @@ def test_a_desk_that_shuts_down_takes_nothing_back_and_the_same_event_finds_its_
     assert Action.objects.count() == 1
 
 
-def test_who_asks_again_at_once_keeps_the_card(agent_token, in_thread):
+def test_an_agent_that_asks_again_at_once_keeps_its_card(agent_token, in_thread):
     async def reconnect():
         gone = asyncio.Event()
         [first] = await held(send_hook(agent_token, before(PUSH), gone=gone))
@@ -157,7 +157,7 @@ def test_two_hooks_of_one_event_share_a_card_and_its_answer(agent_token, in_thre
 
 
 @pytest.mark.parametrize(("call", "decision"), [(LIST, "allow"), (WIPE, "deny")])
-def test_what_is_answered_at_once_is_answered_to_both_as_one_action(hook, agent_token, call, decision):
+def test_two_hooks_of_one_call_get_one_answer(hook, agent_token, call, decision):
     first, second = hook(agent_token, before(call)), hook(agent_token, before(call))
     assert (first.decision, first.decision[0]) == (second.decision, decision)
     assert Action.objects.count() == 1
@@ -205,7 +205,7 @@ def test_two_calls_that_are_alike_share_a_card_and_one_of_them_runs(agent_token,
     assert Event.objects.filter(verb="action.consumed").count() == 1
 
 
-def test_calls_without_an_id_are_told_apart_and_the_newer_one_hears_the_yes(agent_token, in_thread):
+def test_the_newer_of_two_calls_without_an_id_gets_the_approval(agent_token, in_thread):
     """The older one may be dead without anybody's knowing."""
 
     async def both():
@@ -293,7 +293,7 @@ def test_a_hook_is_held_as_long_as_that_unless_somebody_says_less(settings):
 
 
 @pytest.mark.parametrize("how", ["paused", "revoked"])
-def test_who_lost_the_right_to_ask_meanwhile_is_not_let_through(agent_token, agent, in_thread, how):
+def test_an_agent_that_lost_its_right_while_waiting_is_refused(agent_token, agent, in_thread, how):
     def lose_it():
         if how == "paused":
             Agent.objects.filter(pk=agent.pk).update(paused_at=clock.now())

@@ -92,7 +92,7 @@ def test_another_session_of_the_same_person_cannot_use_it(device, undoable, noti
     assert action.status == Status.PENDING
 
 
-def test_it_is_refused_after_an_edit(device, undoable, decide, notify, answer, bob, lena):
+def test_an_answer_is_refused_after_an_edit(device, undoable, decide, notify, answer, bob, lena):
     client = device(bob)
     action = undoable()
     token = notify()[0].payload["tokens"]["approve"]
@@ -106,7 +106,7 @@ def test_it_is_refused_after_an_edit(device, undoable, decide, notify, answer, b
     assert (status, said["ok"], action.status) == (409, False, Status.PENDING)
 
 
-def test_it_is_refused_after_expiry(device, undoable, notify, answer, bob):
+def test_an_answer_is_refused_after_expiry(device, undoable, notify, answer, bob):
     client = device(bob)
     action = undoable()
     token = notify()[0].payload["tokens"]["approve"]
@@ -119,7 +119,7 @@ def test_it_is_refused_after_expiry(device, undoable, notify, answer, bob):
     assert answer(client, token)[0] == 409
 
 
-def test_it_is_refused_when_it_can_no_longer_be_undone(device, undoable, notify, answer, bob):
+def test_an_approval_is_refused_when_the_call_can_no_longer_be_undone(device, undoable, notify, answer, bob):
     client = device(bob)
     action = undoable()
     token = notify()[0].payload["tokens"]["approve"]
@@ -129,7 +129,7 @@ def test_it_is_refused_when_it_can_no_longer_be_undone(device, undoable, notify,
     assert action.status == Status.PENDING
 
 
-def test_it_is_refused_after_the_role_is_lost(device, undoable, notify, answer, bob):
+def test_an_answer_is_refused_after_its_person_lost_the_role(device, undoable, notify, answer, bob):
     client = device(bob)
     undoable()
     token = notify()[0].payload["tokens"]["approve"]
@@ -149,13 +149,13 @@ def test_a_deny_token_never_approves(device, undoable, notify, answer, bob):
 
 
 @pytest.mark.parametrize("token", ["", "x", None, 7, ["x"], "\0"])
-def test_what_is_no_token_is_refused(answer, browser_of, bob, token):
+def test_an_invalid_token_is_refused(answer, browser_of, bob, token):
     assert answer(browser_of(bob), token)[0] == 404
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 5000, b'"' + b"x" * 9000 + b'"'])
 @pytest.mark.parametrize("path", ["/push/answer", "/push/report"])
-def test_what_is_no_json_object_is_refused(browser_of, bob, path, body):
+def test_a_body_that_is_no_json_object_is_refused(browser_of, bob, path, body):
     assert browser_of(bob).post(path, body, content_type="application/json").status_code == 404
 
 

@@ -61,7 +61,7 @@ def unseen_for(minutes):
     Notice.objects.update(created_at=clock.now() - timedelta(minutes=minutes))
 
 
-def test_it_carries_team_number_and_link_and_nothing_of_the_command(channel, ask, notify, ntfy, bob):
+def test_a_message_has_team_number_and_link_without_the_command(channel, ask, notify, ntfy, bob):
     channel(bob)
     action = ask(PUSH)
     notify()
@@ -126,7 +126,7 @@ def test_what_somebody_has_seen_is_not_repeated(channel, device, ask, notify, re
     assert ntfy.messages == []
 
 
-def test_what_was_decided_is_not_repeated(channel, device, ask, decide, notify, ntfy, bob, lena):
+def test_a_decided_action_is_not_repeated(channel, device, ask, decide, notify, ntfy, bob, lena):
     device(bob)
     channel(bob)
     action = ask(PUSH)

@@ -58,7 +58,7 @@ def test_one_message_tells_an_owner_all_and_leads_to_where_they_are_kept(places,
     assert message.payload["url"] == "/#desk-going"
 
 
-def test_the_same_is_not_told_again_but_once_more_on_its_last_day(places, device, lena):
+def test_an_owner_is_reminded_once_on_the_last_day(places, device, lena):
     device(lena)
     now = clock.now()
     assert [going.warn(now + timedelta(minutes=minutes)) for minutes in (0, 60)] == [1, 0]

@@ -35,28 +35,28 @@ def test_a_question_reaches_the_device_encrypted_and_signed(device, ask, notify,
     assert claims["aud"] == push_service.url
 
 
-def test_a_device_is_told_once(device, ask, notify, bob):
+def test_a_device_gets_one_notification_for_an_action(device, ask, notify, bob):
     device(bob)
     ask(PUSH)
     assert len(notify()) == 1
     assert notify() == []
 
 
-def test_nothing_is_sent_for_what_runs_by_itself(device, ask, notify, bob):
+def test_nothing_is_sent_for_a_call_that_the_policy_allows(device, ask, notify, bob):
     device(bob)
     ask(LIST)
     assert notify() == []
     assert not Notice.objects.exists()
 
 
-def test_only_those_who_may_decide_are_told(device, ask, notify, vera, bob, lena, mallory, push_service):
+def test_only_people_who_may_decide_are_notified(device, ask, notify, vera, bob, lena, mallory, push_service):
     for person in (vera, bob, lena, mallory):
         device(person)
     ask(PUSH)
     assert sorted(message.name for message in notify()) == ["bob", "lena"]
 
 
-def test_it_is_withdrawn_when_somebody_else_decided(device, ask, decide, notify, bob, lena):
+def test_a_notification_is_withdrawn_when_somebody_else_decided(device, ask, decide, notify, bob, lena):
     device(bob)
     action = ask(PUSH)
     notify()
@@ -69,7 +69,7 @@ def test_it_is_withdrawn_when_somebody_else_decided(device, ask, decide, notify,
     assert notify() == []
 
 
-def test_it_is_withdrawn_when_it_expired(device, ask, notify, bob):
+def test_a_notification_is_withdrawn_when_its_action_expired(device, ask, notify, bob):
     device(bob)
     action = ask(PUSH)
     notify()
@@ -78,13 +78,13 @@ def test_it_is_withdrawn_when_it_expired(device, ask, notify, bob):
     assert message.payload["kind"] == "close"
 
 
-def test_what_was_never_sent_is_not_withdrawn(device, ask, decide, notify, bob, lena):
+def test_a_notification_that_was_never_sent_is_not_withdrawn(device, ask, decide, notify, bob, lena):
     device(bob)
     decide(ask(PUSH), "deny", by=lena)
     assert notify() == []
 
 
-def test_it_is_replaced_when_the_call_changes(device, ask, decide, notify, bob, lena):
+def test_a_notification_is_replaced_when_the_call_changes(device, ask, decide, notify, bob, lena):
     device(bob)
     action = ask(PUSH)
     [first] = notify()
@@ -94,7 +94,7 @@ def test_it_is_replaced_when_the_call_changes(device, ask, decide, notify, bob, 
     assert second.payload["title"].split(",")[0] == "Critical"
 
 
-def test_who_loses_the_role_is_told_no_more(device, ask, notify, bob, team):
+def test_a_person_without_the_role_is_notified_no_more(device, ask, notify, bob, team):
     device(bob)
     ask(PUSH)
     notify()
@@ -136,7 +136,7 @@ def test_what_fails_for_now_is_tried_again(device, ask, notify, bob, push_servic
     assert PushSubscription.objects.get().failures == 0
 
 
-def test_what_is_refused_is_not_tried_again(device, ask, notify, bob, push_service):
+def test_a_refused_delivery_is_not_tried_again(device, ask, notify, bob, push_service):
     device(bob)
     push_service.answer("bob", 403)
     ask(PUSH)
@@ -203,7 +203,7 @@ def test_keys_that_are_none_are_refused(browser_of, bob, push_service):
         assert response.status_code == 422, keys
 
 
-def test_after_the_session_ended_only_that_something_waits_is_said(device, ask, notify, bob):
+def test_a_notification_after_sign_out_says_only_that_something_waits(device, ask, notify, bob):
     device(bob)
     Session.objects.update(expire_date=timezone.now() - timedelta(days=1))
     ask(PUSH)

@@ -25,7 +25,7 @@ async def connect_in_loop(port: int):
     await writer.wait_closed()
 
 
-def test_it_holds_in_its_own_thread_until_it_ends(port):
+def test_a_guard_holds_in_its_thread_until_it_ends(port):
     with only_reachable_in_task() as guard, pytest.raises(Unreachable):
         connect(port)
     assert guard.refused
@@ -40,7 +40,7 @@ def test_another_thread_is_free(port):
     assert not guard.refused
 
 
-def test_it_holds_in_the_tasks_that_it_starts_and_not_in_others(port):
+def test_a_guard_holds_in_tasks_started_under_it_alone(port):
     async def guarded(entered, leave):
         with only_reachable_in_task() as guard:
             entered.set()

@@ -38,7 +38,7 @@ def test_off_duty_nothing_comes_and_what_came_is_withdrawn(device, ask, notify, 
     assert notify() == []
 
 
-def test_on_duty_again_what_still_waits_is_told(device, ask, notify, choose, bob):
+def test_a_person_back_on_duty_is_notified_of_waiting_actions(device, ask, notify, choose, bob):
     client = device(bob)
     action = ask(PUSH)
     notify()

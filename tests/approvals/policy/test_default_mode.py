@@ -29,7 +29,7 @@ def test_what_obeys_files_of_the_workspace_never_counts_as_reading():
     ("command", "name"),
     [("ls >-", "-"), ("ls >>- src", "-"), ("sed -i-i s/a/b/ x", "x-i"), ("sed --in-place=.old s/a/b/ x", "x.old")],
 )
-def test_what_is_written_beside_is_named(command, name):
+def test_a_written_file_is_named(command, name):
     verdict = classify("Bash", {"command": command}, policy=Policy())
     assert (verdict.tier, name in verdict.commands[0]["targets"]) == ("medium", True)
 

@@ -83,7 +83,7 @@ def test_there_is_an_end_to_their_number(at, monkeypatch):
     assert at("PUT", {"body": {}}, name="second")[0] == 409
 
 
-def test_it_is_encrypted_and_survives_a_rotation_of_keys(at):
+def test_a_document_is_encrypted_and_survives_a_rotation_of_keys(at):
     at("PUT", {"body": {"key": SECRET}})
     assert SECRET.encode() not in bytes(AgentDocument.objects.get().value)
     newest = keyring.load().newest.id

@@ -140,9 +140,7 @@ def test_over_the_api_the_answer_stands_in_the_action(post, agent_token, api, de
     assert (now["status"], now["answers"], now["decision"]["by"]) == ("approved", ANSWERS, "bob")
 
 
-def test_a_question_takes_no_snapshot_and_nothing_of_it_is_to_be_undone(
-    hook, agent_token, soon, decide, bob, workspace
-):
+def test_a_question_takes_no_snapshot_and_cannot_be_undone(hook, agent_token, soon, decide, bob, workspace):
     """A snapshot would be an operation, which nothing here carries out."""
     soon(lambda action: decide(action, "edit", by=bob, arguments=QUESTION | {"answers": ANSWERS}))
     where = [("X-Handrail-Workspace", workspace.key)]
@@ -224,7 +222,7 @@ def test_an_agent_does_not_answer_itself(hook, post, agent_token):
     assert post(agent_token, ACTIONS, {"tool": "AskUserQuestion", "arguments": own})[0] == 422
 
 
-def test_they_are_in_no_group_in_no_grant_and_have_no_approve_on_a_notification(ask, bob, person):
+def test_questions_have_no_group_grant_or_approve_on_a_notification(ask, bob, person):
     for n in range(4):
         ask({"questions": [BRANCH | {"question": f"Which branch for {n}?"}]}, tool="AskUserQuestion")
         ask({"plan": f"Step {n}"}, tool="ExitPlanMode")
@@ -282,7 +280,7 @@ def test_after_the_hold_the_same_question_finds_its_answer(hook, agent_token, de
 # What must not happen ----------------------------------------------------------------------------------------------
 
 
-def test_the_log_holds_none_of_the_agents_words(ask, decide, bob):
+def test_the_log_has_no_text_of_the_agent(ask, decide, bob):
     asked = ask({"questions": [BRANCH | {"question": "Is hunter2 the password?"}]}, tool="AskUserQuestion")
     planned = ask({"plan": "# hunter2"}, tool="ExitPlanMode")
     answered = content(asked)["arguments"] | {"answers": {"Is hunter2 the password?": "hunter2"}}

@@ -47,7 +47,7 @@ def decision(product, action, reviewer: int, verdict: str):
     ],
     ids="-".join,
 )
-def test_one_of_many_decides_and_the_others_hear_who(crowded, verdicts):
+def test_one_of_many_reviewers_decides_and_the_others_learn_who(crowded, verdicts):
     for _ in range(RACES):
         action = ask(crowded)
         answers = at_once([decision(crowded, action, n, verdict) for n, verdict in enumerate(verdicts)])

@@ -78,7 +78,7 @@ def test_no_symlink_leads_out_of_the_home(home, inside, tmp_path):
     assert (read(), said()) == ((0, "it is no regular file"), [])
 
 
-def test_what_is_too_large_or_written_anew_too_often_is_said(home, inside, monkeypatch):
+def test_a_transcript_that_is_too_large_or_rewritten_too_often_is_reported(home, inside, monkeypatch):
     monkeypatch.setattr(following, "MAX_FILE", 300)
     file = ClaudeFile(home / ".claude/projects/-workspace/s1.jsonl")
     file.write(file.row("user", "x" * 300))

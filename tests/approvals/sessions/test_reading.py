@@ -145,7 +145,7 @@ def test_thirty_messages_cost_what_one_costs(spoken, browser_of, bob):
     assert cost() == few
 
 
-def test_words_are_found_with_a_link_to_the_message(spoken, browser_of, bob, mallory):
+def test_a_search_links_to_the_message_with_its_terms(spoken, browser_of, bob, mallory):
     page = text_of(browser_of(bob), "/search/?q=three&kind=conversations")
     assert f"/conversations/{spoken.pk}/?upto=4#message-4" in page
     assert f"/conversations/{spoken.pk}/" not in text_of(browser_of(mallory), "/search/?q=three&kind=conversations")

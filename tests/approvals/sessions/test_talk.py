@@ -166,7 +166,7 @@ def test_a_message_approves_nothing_and_is_masked(talk, action, session):
     assert talk.read(action)["status"] == "pending"
 
 
-def test_who_may_send_and_acknowledge(talk, action):
+def test_only_members_may_send_and_only_the_agent_may_acknowledge(talk, action):
     viewer, other = talk.product.person_token("vera", "viewer"), talk.product.agent_token("another-agent")
     sent = talk.tell(action)
     for token, status in ((viewer, 403), (talk.agent, 403), (other, 404)):
@@ -215,7 +215,7 @@ def test_an_interrupt_cancels_what_waits_and_refuses_what_comes(talk, action, se
         talk.ok("POST", f"{ACTIONS}/{each['id']}/cancel", {})
 
 
-def test_it_ends_by_itself(talk, session):
+def test_an_interrupt_ends_at_its_time(talk, session):
     action = talk.submit(session)
     made = talk.interrupt(action, minutes=1)
     talk.product.shell(

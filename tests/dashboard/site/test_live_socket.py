@@ -69,7 +69,7 @@ class Sockets(TransactionTestCase):
         assert min(took) < 1
         await socket.disconnect()
 
-    async def test_nobody_is_refused_before_anything_is_said(self):
+    async def test_an_anonymous_socket_is_refused_before_any_message(self):
         socket = self.socket(cookie=False)
         assert await socket.connect(timeout=PATIENCE) == (False, 4401)
 
@@ -97,13 +97,13 @@ class Sockets(TransactionTestCase):
         finally:
             consumers.RECHECK_INTERVAL, consumers.POLL_INTERVAL = before
 
-    async def test_it_ends_with_the_membership(self):
+    async def test_the_socket_ends_with_the_membership(self):
         await self._ends(Membership.objects.all().adelete)
 
-    async def test_it_ends_with_the_session(self):
+    async def test_the_socket_ends_with_the_session(self):
         await self._ends(sync_to_async(self.client.logout))
 
-    async def test_it_ends_when_the_account_is_closed(self):
+    async def test_the_socket_ends_when_the_account_is_closed(self):
         await self._ends(lambda: get_user_model().objects.filter(pk=self.bob.pk).aupdate(is_active=False))
 
     async def test_an_unknown_address_is_refused_and_is_no_error(self):

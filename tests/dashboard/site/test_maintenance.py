@@ -26,7 +26,7 @@ def test_pages_and_the_api_say_it_for_its_time(alice, browser_of, api, token_of)
 
 
 @pytest.mark.parametrize(("begins", "ends"), [(-2 * HOUR, -HOUR), (HOUR, 2 * HOUR)])
-def test_before_and_after_nothing_is_said(alice, browser_of, api, token_of, begins, ends):
+def test_no_banner_is_shown_before_and_after_its_time(alice, browser_of, api, token_of, begins, ends):
     announce(begins=begins, ends=ends)
     assert "Upgrade at noon" not in browser_of(alice).get("/").content.decode()
     assert "Handrail-Maintenance" not in api(token_of(alice)).get("/api/v1/me")
@@ -49,7 +49,7 @@ def test_an_operator_sets_it_and_each_log_has_it(team, other_team, browser_of):
     assert sorted(found) == [("other", "root"), ("payments", "root")]
 
 
-def test_one_that_ends_before_it_begins_is_refused():
+def test_a_banner_that_ends_before_it_begins_is_refused():
     with pytest.raises(IntegrityError):
         announce(begins=HOUR, ends=-HOUR)
 

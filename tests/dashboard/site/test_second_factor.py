@@ -71,7 +71,7 @@ def with_password(alice):
     return alice
 
 
-def test_who_came_by_a_link_adds_a_passkey_and_signs_in_with_it(alices, alice):
+def test_an_invited_person_adds_a_passkey_and_signs_in_with_it(alices, alice):
     passkey = SoftPasskey()
     added = add(alices, passkey)
     assert (added.status_code, added["Location"]) == (302, reverse("mfa_view_recovery_codes"))

@@ -168,7 +168,7 @@ def test_members_are_changed_by_admins_only(lena, bob, mallory, of):
         ({"role": "viewer"}, 422),
     ],
 )
-def test_a_member_that_is_none_is_refused(alice, of, body, status):
+def test_an_invalid_member_is_refused(alice, of, body, status):
     assert of(alice)("post", "/teams/payments/members", body)[0] == status
     assert Token.objects.count() == 1
     assert get_user_model().objects.count() == 1

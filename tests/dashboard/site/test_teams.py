@@ -138,7 +138,7 @@ def test_a_team_that_is_not_theirs_is_not_chosen(alice, other_team, browser_of):
     assert browser_of(alice).post("/teams/show/", {"team": "other"}).status_code == 404
 
 
-def test_who_left_the_chosen_team_sees_the_others(in_both, other_team, browser_of):
+def test_a_person_who_left_the_chosen_team_sees_the_others(in_both, other_team, browser_of):
     client = browser_of(in_both)
     client.post("/teams/show/", {"team": "other"})
     Membership.objects.filter(team=other_team, user=in_both).delete()

@@ -47,7 +47,7 @@ def test_a_token_may_never_expire(lena, team, browser_of):
 
 
 @pytest.mark.parametrize("days", ["x", "-1", "99999", "1.5", "²"])
-def test_other_days_make_no_token(lena, agent, browser_of, days):
+def test_an_invalid_number_of_days_creates_no_token(lena, agent, browser_of, days):
     answer = browser_of(lena).post(f"/agents/{agent.pk}/token/", {"days": days}, follow=True)
     assert ("A token is valid for 1 to 3650 days" in answer.content.decode(), Token.objects.count()) == (True, 0)
 

@@ -139,7 +139,7 @@ def test_a_token_with_a_wrong_signature_is_refused(sign_in, idp):
 
 
 @pytest.mark.parametrize("subject", ["", "a\0b", "x" * 256])
-def test_a_subject_that_is_none_is_refused(sign_in, idp, subject):
+def test_an_invalid_subject_is_refused(sign_in, idp, subject):
     idp.person["sub"] = subject
     assert_refused(*sign_in(), INVALID)
 

@@ -36,7 +36,7 @@ def test_a_chosen_language_wins_and_stays_in_the_browser(browser_of, bob):
     assert "Theme" in client.get("/me/", **GERMAN).content.decode()
 
 
-def test_it_can_be_chosen_before_signing_in(client):
+def test_a_language_can_be_chosen_before_signing_in(client):
     page = client.get("/accounts/login/").content.decode()
     assert '<button name="language" value="de" lang="de" aria-pressed="false">Deutsch</button>' in page
     client.post("/language/", {"language": "de", "next": "/accounts/login/?next=/waiting/"})

@@ -38,7 +38,7 @@ def opened(host, wanted=WANTED, token=TOKEN, path="team/shop", addresses=(), kin
     return asyncio.run(work())
 
 
-def test_it_is_opened_into_the_default_branch(host):
+def test_a_pull_request_is_opened_into_the_default_branch(host):
     found = opened(host)
     page = {"gitlab": "-/merge_requests"}.get(host.kind, "pull")
     assert (found.number, found.url, found.base, found.is_new) == (1, f"{host.url}/team/shop/{page}/1", "main", True)
@@ -100,7 +100,7 @@ def test_a_title_that_says_draft_gets_no_second_mark(host):
     assert host.pulls[0]["title"] == f"{mark}x"
 
 
-def test_a_base_that_is_not_there_is_said(host):
+def test_a_missing_base_branch_is_named(host):
     with pytest.raises(Refused, match=r"team/shop at 127.0.0.1:\d+ has no branch does-not-exist"):
         opened(host, replace(WANTED, base="does-not-exist"))
     assert (host.pulls, [method for method, _, _ in host.calls if method != "GET"]) == ([], [])
@@ -194,7 +194,7 @@ def test_the_open_request_of_a_fork_is_not_ours(host, is_deleted):
     assert (first.number, first.is_new) == (again.number, not again.is_new) == (2, True)
 
 
-def test_a_repository_that_is_not_there_is_said(host):
+def test_a_missing_repository_is_named(host):
     with pytest.raises(Refused, match="404"):
         opened(host, path="team/other")
 
@@ -206,7 +206,7 @@ def test_an_answer_that_makes_no_sense_is_refused(host, told):
         opened(host)
 
 
-def test_a_host_that_does_not_answer_is_said():
+def test_a_host_without_an_answer_is_named():
     made = CodeHost("gitea")
     made.close()
     with pytest.raises(Refused, match="did not answer"):
@@ -241,5 +241,5 @@ def test_a_git_address_leads_to_a_repository(address, base, path, token):
 @pytest.mark.parametrize(
     "address", ["", "/srv/shop", "file:///srv/shop", "https://github.com/shop", "https://x/../y/z"]
 )
-def test_other_addresses_lead_to_none(address):
+def test_an_unknown_address_has_no_code_host(address):
     assert code_hosts.repository_of(address) is None

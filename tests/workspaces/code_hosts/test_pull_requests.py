@@ -66,7 +66,7 @@ def _work(desk, key, line="total = 1"):
     return desk.run(key, "git rev-parse HEAD").decode().strip()
 
 
-def test_it_is_pushed_opened_and_kept_with_a_description_from_the_history(product, host):
+def test_a_pull_request_is_opened_with_a_description_from_the_history(product, host):
     agent, lead = Desk(product, product.agent_token("opener")), Desk(product, product.person_token("lead", "lead"))
     key = agent.create(source={"git": f"{host.url}/team/shop.git"}, description="Count items")["key"]
     sha = _work(agent, key)

@@ -84,11 +84,11 @@ def test_output_errors_and_status_are_the_commands_own(box):
     assert box.sh("kill -9 $$")[2] == 128 + 9
 
 
-def test_it_reads_its_standard_input(box):
+def test_a_call_in_the_box_reads_its_standard_input(box):
     assert box.sh("tr a-z A-Z", given="hello\n")[0] == "HELLO\n"
 
 
-def test_it_writes_the_folder_and_sees_the_hosts_programs_at_their_paths(box):
+def test_a_call_in_the_box_writes_the_folder_and_sees_the_hosts_programs(box):
     assert box.sh("pwd; echo made > made.txt; git --version") == (
         f"{box.folder}\n" + subprocess.run(["git", "--version"], capture_output=True, text=True).stdout,
         "",

@@ -63,7 +63,7 @@ def contents(folders) -> list[bytes]:
     return [disks.disk_of(folder).read_bytes().rstrip(b"\0") for folder in folders.values()]
 
 
-def test_what_was_kept_comes_back_twice_whatever_happened_since(paused, key, tmp_path):
+def test_a_checkpoint_is_restored_twice_whatever_happened_since(paused, key, tmp_path):
     folders, place = paused("one"), tmp_path / "checkpoints" / "first"
     save_memory(key, folders, b"memory of the first")
     known = [disks.identity(folder) for folder in folders.values()]
@@ -101,14 +101,14 @@ def test_holes_stay_holes_and_memory_is_not_copied_while_it_is_shared(paused, ke
     assert os.path.samefile(place / "memory", disks.memory_of(folders["workspace"]))
 
 
-def test_one_without_memory_is_refused_and_leaves_nothing(paused, tmp_path):
+def test_a_checkpoint_without_memory_is_refused_and_leaves_nothing(paused, tmp_path):
     folders, place = paused("one"), tmp_path / "kept"
     with pytest.raises(DriverError, match="could not be written: No such file"):
         checkpoints.copy_out(folders, place)
     assert list(tmp_path.glob("kept*")) == []
 
 
-def test_one_whose_files_are_gone_is_refused_and_the_disks_stay(paused, key, tmp_path):
+def test_a_checkpoint_without_files_is_refused_and_the_disks_stay(paused, key, tmp_path):
     folders = paused("one")
     with pytest.raises(DriverError, match="may have been deleted"):
         checkpoints.copy_in(tmp_path / "nowhere", folders)

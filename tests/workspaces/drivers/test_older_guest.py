@@ -3,7 +3,7 @@
 from workspaces.drivers.microvm.driver import MicroVMDriver
 
 
-def test_one_that_knows_no_manifest_goes_on_and_that_is_said(begin, caplog):
+def test_an_older_guest_without_manifests_goes_on_with_a_note(begin, caplog):
     run = begin("sandbox")  # an init that doesn't know the request, as a bridge of before passed it on
     newer = MicroVMDriver(run.driver.home, run.driver.runtime)
     newer.show_manifest(run.spec.run_id, b"newer\n")

@@ -43,7 +43,7 @@ def test_a_name_without_a_digest_is_never_pulled(tmp_path):
         images(tmp_path, "registry.example.org").pull("registry.example.org/team/app:1")
 
 
-def test_an_engine_that_is_away_is_said(tmp_path):
+def test_an_absent_engine_is_named(tmp_path):
     with pytest.raises(DriverError, match="does not answer"):
         images(tmp_path, "registry.example.org").pull("registry.example.org/team/app@" + PINNED)
 
@@ -88,7 +88,7 @@ def test_another_content_under_the_digest_is_refused(of_engine, registry):
         client.inspect_image(reference)
 
 
-def test_an_image_that_the_registry_does_not_have_is_said(of_engine, registry):
+def test_an_image_missing_in_the_registry_is_named(of_engine, registry):
     with pytest.raises(DriverError, match=r"could not be pulled from 127\.0\.0\.1"):
         of_engine.pull(f"{registry.host}/test/nowhere@{PINNED}")
 
@@ -111,6 +111,6 @@ def test_a_tag_is_resolved_to_the_digest_that_the_registry_has_now(of_engine, re
 
 
 @pytest.mark.parametrize("reference", ["{host}/test/pinned:none", "127.0.0.1:1/test/app:1", "127.0.0.1:1/test/app"])
-def test_a_registry_that_has_no_such_tag_or_does_not_answer_is_said(of_engine, registry, reference):
+def test_a_missing_tag_and_a_silent_registry_are_named(of_engine, registry, reference):
     with pytest.raises(DriverError, match=r"127\.0\.0\.1:\d+ gave no digest for '127\.0\.0\.1"):
         of_engine.resolve(reference.format(host=registry.host))

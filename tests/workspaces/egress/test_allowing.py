@@ -65,7 +65,7 @@ def test_an_agent_asks_from_inside_and_a_reviewer_allows(agent, reviewer, held):
     assert (blocked["count"], out["count"]) == (2, 2)
 
 
-def test_once_is_one_connection(agent, reviewer, held):
+def test_an_allowance_for_once_is_one_connection(agent, reviewer, held):
     key, host, port, reach = held
     action = ask(agent, key, host, port, scope="once")
     decide(reviewer, action)

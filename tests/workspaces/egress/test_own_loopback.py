@@ -110,7 +110,7 @@ def test_the_proxy_hands_it_back_and_logs_nothing(running, inside, name, way):
     assert (running.asked, running.site.verdicts, running.site.ended) == ([], [], [])
 
 
-def test_a_port_that_nothing_listens_on_is_said(running):
+def test_a_closed_port_is_named(running):
     heard = running.say(b"GET http://[::1]:9/ HTTP/1.1\r\nHost: [::1]:9\r\n\r\n")
     assert heard.startswith(b"HTTP/1.1 502 ")
     why = "nothing answers there on the workspace's own loopback (::1)"

@@ -44,7 +44,7 @@ def test_low_writes_scratch_only_and_reaches_nothing():
         {"execute": []},
     ],
 )
-def test_what_is_no_envelope_is_refused(data):
+def test_an_invalid_envelope_is_refused(data):
     with pytest.raises(ValueError, match=r"envelope|neither"):
         Envelope.from_json(data)
 

@@ -20,20 +20,20 @@ def held(request, begin, require):
     return held
 
 
-def test_it_reads_the_workspace_and_runs_programs(held):
+def test_a_low_program_reads_the_workspace_and_runs_programs(held):
     assert held.sh("cat note link src/main.py; ls | tr '\\n' ' '; echo $((1 + 1))", LOW) == (
         "hello\nhello\ncode\nlink note src 2\n",
         0,
     )
 
 
-def test_it_reads_no_secret(held):
+def test_a_low_program_reads_no_secret(held):
     output, _ = held.sh("cat .env src/.env.local src/server.key src/.aws/* 2>&1; grep -r canary . 2>&1", LOW)
     assert "canary" not in [line.rpartition(":")[2] for line in output.splitlines()]
     assert held.run.sh("cat .env src/.env.local")[0] == "canary\ncanary\n"
 
 
-def test_it_writes_nothing_but_scratch(held):
+def test_a_low_program_writes_nothing_but_scratch(held):
     refused = ("echo x > new", "echo x >> note", "rm note", "mv note other", "mkdir d", "ln note hard")
     for command in (*refused, "truncate -s 0 note", "echo x > $HOME/file", "echo x > /workspace/.git/config"):
         assert held.sh(f"{{ {command}; }} 2>/dev/null", LOW)[1] != 0, command
@@ -41,7 +41,7 @@ def test_it_writes_nothing_but_scratch(held):
     assert held.sh('cd "${TMPDIR:-/tmp}" && echo kept > file && cat file', LOW) == ("kept\n", 0)
 
 
-def test_it_has_no_sockets(held):
+def test_a_low_program_has_no_sockets(held):
     code = """
         import socket
         for family, kind in ((2, 1), (2, 2), (10, 1), (10, 2), (1, 1), (1, 2), (16, 3), (17, 3), (40, 1)):
@@ -57,14 +57,14 @@ def test_it_has_no_sockets(held):
     assert held.python(code, LOW) == ("pairs work\n", 0)
 
 
-def test_what_was_refused_is_told(held):
+def test_each_refusal_is_reported(held):
     code = "import socket\ntry: socket.socket(2, 2)\nexcept PermissionError as error: print(error.strerror)"
     output, status, blocked = held.told(f"python3 -c '{code}'", LOW)
     assert (output, status) == ("Permission denied\n", 0)
     assert blocked == [{"kind": "socket", "what": "IPv4 UDP"}]
 
 
-def test_what_it_starts_is_held_too(held):
+def test_children_of_a_low_program_are_held_too(held):
     _, status = held.sh("sh -c 'setsid sh -c \"echo x > new\"' 2>/dev/null", LOW)
     assert status != 0
     assert held.run.sh("test -e new")[1] != 0

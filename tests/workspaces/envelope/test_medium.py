@@ -28,7 +28,7 @@ def held(request, begin, require):
     return held
 
 
-def test_it_writes_the_workspace_the_scratch_folder_and_caches(held):
+def test_a_medium_program_writes_workspace_scratch_and_caches(held):
     command = "mkdir -p a/b && echo x > a/b/c && mv a/b/c note && echo x > /tmp/t && echo x > ~/.cache/made && cat note"
     assert held.sh(command, MEDIUM) == ("x\n", 0)
     assert held.run.sh("cat note ~/.cache/made; test -e /tmp/t")[0] == "x\nx\n"
@@ -81,7 +81,7 @@ def test_scratch_is_shared_by_held_programs_and_by_no_others(held):
         "/usr/local/bin/x",
     ],
 )
-def test_it_cannot_write_what_takes_effect_elsewhere(held, path):
+def test_a_medium_program_cannot_write_files_that_take_effect_elsewhere(held, path):
     assert held.sh(f'echo x >> "{path}"', MEDIUM)[1] != 0
     assert held.sh(f'rm -f "{path}"; mkdir -p "$(dirname "{path}")"; cp note "{path}"', MEDIUM)[1] != 0
 
@@ -94,7 +94,7 @@ def test_no_folder_around_a_protected_path_is_moved_away(held):
     )
 
 
-def test_it_reads_no_secret(held):
+def test_a_medium_program_reads_no_secret(held):
     output, _ = held.sh("cat .env src/id_rsa; grep -rs canary . || ln .env hard; cp .env copy; cat hard copy", MEDIUM)
     assert "canary" not in output.replace("grep -rs canary", "")
     held.run.sh("rm -f copy")
@@ -129,7 +129,7 @@ def test_git_and_builds_work(held):
     assert output.split()[-2:] == ["2", "built"]
 
 
-def test_it_has_tcp_on_its_loopback_and_no_datagrams(held):
+def test_a_medium_program_has_tcp_on_its_loopback_and_no_datagrams(held):
     code = """
         import socket
         server = socket.create_server(("127.0.0.1", 0))
@@ -191,7 +191,7 @@ def test_what_escapes_are_made_of_is_refused(held):
     assert set(said.values()) == {"EPERM"}
 
 
-def test_it_cannot_signal_trace_or_read_a_program_with_a_wider_ring(held):
+def test_a_medium_program_cannot_signal_trace_or_read_a_wider_one(held):
     victim = held.leave("SECRET=canary exec sleep 600", None)
     until(lambda: "sleep 600" in held.run.commands())
     output, _ = held.sh(f"cat /proc/{victim}/environ /proc/{victim}/maps /proc/{victim}/cwd/.env 2>&1", MEDIUM)
@@ -202,7 +202,7 @@ def test_it_cannot_signal_trace_or_read_a_program_with_a_wider_ring(held):
         assert "sleep 600" in held.run.commands()
 
 
-def test_it_cannot_type_into_or_write_to_the_terminal_of_another(held):
+def test_a_medium_program_cannot_write_to_the_terminal_of_another(held):
     held.leave('python3 -c \'import pty; pty.spawn(["sleep", "600"])\'', None)
     until(lambda: held.run.sh("ls /dev/pts")[0].split()[:1] == ["0"])
     assert held.sh("echo x > /dev/pts/0", MEDIUM)[1] != 0
@@ -220,7 +220,7 @@ def test_abstract_sockets_of_others_are_out_of_reach(held):
     assert "PermissionError" in held.python(code, MEDIUM)[0]
 
 
-def test_an_envelope_that_is_none_starts_nothing(held):
+def test_an_invalid_envelope_starts_nothing(held):
     with pytest.raises(InitRefused, match="envelope"):
         held.start("touch started", {"envelope": {"write": ["everything"]}})
     with pytest.raises(InitRefused, match="envelope"):

@@ -28,7 +28,7 @@ def tree(tmp_path, monkeypatch):
         ({"landlock": 3}, ONLY_HOSTS),
     ],
 )
-def test_what_cannot_be_held_is_refused(tree, abilities, envelope):
+def test_a_program_that_cannot_be_held_is_refused(tree, abilities, envelope):
     with pytest.raises(CannotHold):
         rings(tree, **abilities).ring(envelope)
 

@@ -120,7 +120,7 @@ def test_no_setting_of_the_repository_runs_anything(tmp_path, git):
 
 
 @pytest.mark.parametrize("damage", [b"", b"DIRC", b"DIRC" + b"\0\0\0\2\0\0\0\5" + b"x" * 50, b"not an index" * 9])
-def test_a_damaged_index_is_said(tmp_path, git, damage):
+def test_a_damaged_index_is_named(tmp_path, git, damage):
     (tmp_path / ".git" / "index").write_bytes(damage)
     found = dirty(tmp_path)
     assert (found["count"], bool(found["cut_off"])) == (0, True)

@@ -38,7 +38,7 @@ def entries(workspace) -> list[bytes]:
         return sorted(name for name, _ in files.entries(b""))
 
 
-def test_it_verifies_like_a_download_and_is_not_one_of_the_files(folder, show):  # noqa: F811
+def test_the_manifest_verifies_like_a_download_and_is_not_one_of_the_files(folder, show):  # noqa: F811
     (paths.tree_of(folder) / "calc.py").write_text("print(1)\n")
     for number in (1, 2):
         path = show({"snapshot": number})
@@ -87,7 +87,7 @@ def test_taken_away_it_does_not_come_back_before_a_resume(folder, show):  # noqa
     assert path.read_bytes() == b"{}"
 
 
-def test_other_workspaces_get_no_file(team, agent):
+def test_only_a_connected_folder_gets_the_file(team, agent):
     environment = Environment.objects.create(team=team, name="default")
     box = Workspace.objects.create(team=team, key="box", environment=environment, created_by_agent=agent)
     shown_manifest.put_after_commit(None, box)

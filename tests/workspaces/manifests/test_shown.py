@@ -53,7 +53,7 @@ def test_an_agent_reads_what_it_returns_to_and_cannot_change_it(desk, key):
     assert (workspace["state"], workspace["proof"]["differ"]) == ("ready", 0)
 
 
-def test_it_is_not_one_of_the_files(desk, key):
+def test_the_shown_manifest_is_not_one_of_the_files(desk, key):
     desk.post(f"/workspaces/{key}/snapshots")
     newest = slept(desk, key)["head_snapshot"]
     assert (

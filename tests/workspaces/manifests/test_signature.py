@@ -27,7 +27,7 @@ def signed(tmp_path, settings):
     return json.dumps(signing.as_download(body, digest, value, log_key.public_key())).encode(), log_key.public_key()
 
 
-def test_it_verifies_and_gives_its_body(signed):
+def test_a_signed_manifest_verifies_and_gives_its_body(signed):
     download, key = signed
     assert verify(download, key)["snapshot"] == 3
 

@@ -25,7 +25,7 @@ def children(pid: int) -> list[int]:
         return [int(child) for child in file.read().split()]
 
 
-def test_it_has_a_kernel_of_its_own_and_no_network_card(standing):
+def test_a_guest_has_a_kernel_of_its_own_and_no_network_card(standing):
     assert standing.sh("uname -r").strip() != os.uname().release
     assert standing.sh("ls /sys/class/net") == "lo\n"
     assert standing.sh("hostname; id -un; pwd") == "payments-fix\nagent\n/workspace\n"

@@ -122,7 +122,7 @@ def test_the_sockets_are_for_the_bridge_alone_and_are_made_anew(standing, way_ou
     assert "\nhello\n" in bash(standing, get("good.test", server.port))
 
 
-def test_it_is_there_again_after_a_pause(standing, way_out):
+def test_the_network_is_there_again_after_a_pause(standing, way_out):
     before, _server = way_out()
     standing.pause()
     before.close()

@@ -7,7 +7,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.drivers.microvm import machine
 
 
-def test_it_is_seen_at_once(new_product, require):
+def test_a_new_image_is_seen_at_once(new_product, require):
     try:
         machine.find_qemu()
     except DriverError as error:

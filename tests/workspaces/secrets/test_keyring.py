@@ -147,7 +147,7 @@ def test_an_old_key_stays_for_what_needs_it(filled):
     assert readable(keyring.load()) == filled
 
 
-def test_a_ring_that_was_lost_is_said_and_can_be_left_behind(filled, team):
+def test_a_lost_key_ring_is_named_and_can_be_replaced(filled, team):
     keyring.path().unlink()
     said = []
     rotation.rotate(say=said.append)

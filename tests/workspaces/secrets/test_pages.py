@@ -73,7 +73,7 @@ def test_what_is_refused_changes_nothing_and_shows_nothing(lead, other_team, fie
     assert not Secret.objects.exists()
 
 
-def test_the_second_of_a_name_is_told_of_the_first(lead):
+def test_a_second_secret_of_one_name_names_the_first(lead):
     put(lead)
     before = bytes(Secret.objects.get().value)
     assert "NPM_TOKEN already exists for this phase" in say(put(lead, value="another one"))

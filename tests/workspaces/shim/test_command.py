@@ -198,7 +198,7 @@ def test_a_signal_reaches_the_program(run):
     assert printed(folder).splitlines()[-1] == b"got it"  # its child had the signal too, which the shell says
 
 
-def test_out_of_memory_is_said(limited):
+def test_running_out_of_memory_is_named(limited):
     run = limited("memory", Limits(memory=100 * MIB))
     found = ended(start(run, argv=("python3", "-c", "x = bytearray(300 << 20)")))
     assert (found.exit.reason, found.exit.signal, found.exit.oom_kills) == ("oom", 9, 1)
@@ -380,7 +380,7 @@ def printed(folder, **fields) -> bytes:
     return b"".join(part.data for part in asyncio.run(collect(folder, **fields)))
 
 
-def test_those_who_waited_and_left_cost_a_silent_program_nothing(sandbox):
+def test_viewers_that_left_cost_a_silent_program_nothing(sandbox):
     folder = start(sandbox, "exec sleep 1000")
     descriptors = f"/proc/{read_status(folder).shim_pid}/fd"
     before = len(os.listdir(descriptors))

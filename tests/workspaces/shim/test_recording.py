@@ -112,7 +112,7 @@ def read(folder, offset: int = 0) -> list:
 
 @settings(max_examples=40, deadline=None)
 @given(sizes=st.lists(st.integers(1, 2048), min_size=20, max_size=60))
-def test_what_is_about_to_be_dropped_is_said_before(tmp_path_factory, sizes):
+def test_output_about_to_be_dropped_is_announced(tmp_path_factory, sizes):
     folder = tmp_path_factory.mktemp("recording")
     recorder = Recorder(folder, 16384)
     recorder.write(bytes(16384))

@@ -34,7 +34,7 @@ def test_what_is_typed_arrives_and_is_echoed(run):
     assert (found.state, found.exit.reason, found.exit.exit_status) == ("exited", "exited", 0)
 
 
-def test_it_is_a_terminal_of_the_size_that_was_asked_for_and_can_be_resized(run):
+def test_a_terminal_has_the_requested_size_and_can_be_resized(run):
     folder = open_terminal(
         run, "trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.05; done", cols=100, rows=30
     )
@@ -52,7 +52,7 @@ def test_a_shim_whose_folder_was_deleted_ends_with_its_program(begin):
 
 
 @pytest.mark.parametrize("size", [(0, 24), (80, 0), (1001, 24), (80, -1)])
-def test_a_size_that_is_none_is_refused(begin, size):
+def test_an_invalid_size_is_refused(begin, size):
     folder = open_terminal(begin("sandbox"), "read line")
     with pytest.raises(DriverError, match="1 to 1000 columns and rows"):
         asyncio.run(client.resize(folder, *size))

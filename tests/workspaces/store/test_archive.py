@@ -228,7 +228,7 @@ def test_another_kind_of_archive_is_named(fresh):
 
 
 @pytest.mark.parametrize("data", [b"", b"not a tar", b"\x1f\x8bnonsense", b"\x28\xb5\x2f\xfdnonsense"])
-def test_what_is_no_archive_is_refused(fresh, data):
+def test_an_invalid_archive_is_refused(fresh, data):
     with pytest.raises(Refused):
         import_archive(io.BytesIO(data), fresh)
 

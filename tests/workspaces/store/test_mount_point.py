@@ -23,7 +23,7 @@ def listed(tree, path=b""):
         return sorted(name for name, _ in files.entries(path))
 
 
-def test_making_it_changes_nothing_of_the_tree(store, work, tree):
+def test_a_mount_point_changes_no_tree(store, work, tree):
     before = store.snapshot(tree)
     folder = os.stat(work)
     assert mount_point.make(work, os.getuid())
@@ -165,7 +165,7 @@ def test_changed_content_is_somebodys_own_and_is_not_replaced(store, work):
     assert not mount_point.write(work, b"two", OWNER, tree.shown)
 
 
-def test_it_is_put_beside_other_files_and_taken_away_from_them(store, work):
+def test_a_mount_point_is_made_and_removed_among_other_files(store, work):
     tree, notes = LocalTree(work), work / ".handrail/notes.md"
     notes.parent.mkdir()
     notes.write_text("mine\n")

@@ -136,7 +136,7 @@ def test_progress_counts_entries_and_bytes(store, tree):
     assert again[-1].total_entries == 7
 
 
-def test_what_is_not_a_store_is_refused_in_words(tmp_path, tree, store):
+def test_a_folder_that_is_no_store_is_refused(tmp_path, tree, store):
     with pytest.raises(StoreError, match="there is no store at"):
         Store.open(tmp_path / "nothing")
     with pytest.raises(StoreError, match="is not empty"):

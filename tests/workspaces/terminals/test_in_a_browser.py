@@ -234,7 +234,7 @@ def test_text_is_copied_by_key_and_on_a_phone(person, opened, at):
     expect(phone.locator("#terminal-copied")).to_have_text("Copied.")
 
 
-def test_one_that_ended_offers_the_same_again(person, opened, at):
+def test_an_ended_terminal_offers_a_new_one(person, opened, at):
     page = ready(person("lead"), at(opened("echo once")))
     page.get_by_role("button", name="Open another").click()
     page.wait_for_selector("[data-state=over]")

@@ -40,14 +40,14 @@ def test_a_lead_opens_an_agent(in_team, lena, browser_of):
 
 
 @pytest.mark.parametrize("person", ["vera", "bob"])
-def test_who_only_reads_opens_none(in_team, browser_of, request, person):
+def test_a_viewer_cannot_open_a_terminal(in_team, browser_of, request, person):
     client = browser_of(request.getfixturevalue(person))
     assert client.post(f"{HERE}open/", {"command": "sh"}).status_code == 403
     assert b"Open a terminal" not in client.get(HERE).content
     assert (Terminal.objects.count(), Operation.objects.count()) == (0, 0)
 
 
-def test_strangers_find_none_of_it(hosted, browser_of, mallory):
+def test_strangers_find_no_terminal(hosted, browser_of, mallory):
     terminal = hosted("echo secret; sleep 60")
     for part in ("", "recording/", "cast/", "log/"):
         assert browser_of(mallory).get(f"{HERE}{terminal.pk}/{part}").status_code == 404
@@ -154,7 +154,7 @@ def test_the_recording_of_a_live_one_goes_as_far_as_it_went(hosted, browser_of, 
     assert b"Live terminal" in browser_of(vera).get(f"{HERE}{terminal.pk}/recording/").content
 
 
-def test_one_that_never_started_says_so(in_team, browser_of, vera):
+def test_a_terminal_that_never_started_says_so(in_team, browser_of, vera):
     terminal = make_row(in_team, "claude")
     reason = "repo sleeps."
     Operation.objects.filter(pk=terminal.operation_id).update(phase="settled", outcome={"ok": False, "reason": reason})

@@ -56,7 +56,7 @@ def refused(action, by, answer, **how) -> str:
     return problem.value.extra.get("code", problem.value.status)
 
 
-def test_it_counts_and_is_kept_and_the_log_names_the_passkey(ask, bob, lena, bobs):
+def test_an_approval_with_a_passkey_counts_and_the_log_names_the_passkey(ask, bob, lena, bobs):
     action = ask(FORCE)
     approve(action, bob, answer_to(action, bobs, bob))
     assert approve(action, lena).status == Status.APPROVED  # she has none, and the team doesn't require one
@@ -68,7 +68,7 @@ def test_it_counts_and_is_kept_and_the_log_names_the_passkey(ask, bob, lena, bob
     assert Decision.objects.get(user=lena).assertion is None
 
 
-def test_who_has_none_approves_as_before_and_what_is_not_critical_takes_none(ask, bob, lena, bobs):
+def test_no_passkey_is_asked_of_a_person_without_one_or_for_a_call_below_critical(ask, bob, lena, bobs):
     assert approve(ask(PUSH), bob).status == Status.APPROVED
     assert approve(ask(FORCE), lena).status == Status.PENDING
 
@@ -179,12 +179,12 @@ def test_an_answer_that_was_tampered_with_is_refused(ask, bob, bobs, field, valu
 
 
 @pytest.mark.parametrize("answer", [{"challenge": None}, {"challenge": "x"}, {"credential": {}}, {"challenge": [1]}])
-def test_an_answer_that_is_none_is_refused(ask, bob, bobs, answer):
+def test_an_invalid_answer_of_a_passkey_is_refused(ask, bob, bobs, answer):
     assert refused(ask(FORCE), bob, answer) == "passkey_refused"
 
 
 @pytest.mark.parametrize("credential", [None, [], {}, "x", {"response": {}}, {"rawId": 1, "response": []}])
-def test_a_credential_that_is_none_is_refused(ask, bob, bobs, credential):
+def test_an_invalid_credential_is_refused(ask, bob, bobs, credential):
     action = ask(FORCE)
     made = challenges.create(action, caller=caller_of(bob), digest=action.digest)
     assert refused(action, bob, {"challenge": made["id"], "credential": credential}) == "passkey_refused"
@@ -317,7 +317,7 @@ def confirmed(ask, bob, bobs):
     return Decision.objects.get()
 
 
-def test_what_was_kept_is_verified_again_also_without_the_passkey(confirmed, bob):
+def test_a_stored_signature_is_verified_again_after_the_passkey_is_removed(confirmed, bob):
     said = StringIO()
     assertions.passkeys.of(bob).delete()
     call_command("verify_passkeys", stdout=said)
@@ -337,7 +337,7 @@ def test_what_was_kept_is_verified_again_also_without_the_passkey(confirmed, bob
         ({"client_data": None}, "What was kept can't be read."),
     ],
 )
-def test_what_was_changed_since_is_found(confirmed, changed, fault):
+def test_a_changed_signature_is_found(confirmed, changed, fault):
     Decision.objects.update(assertion={"passkey": confirmed.assertion["passkey"] | changed})
     said = StringIO()
     with pytest.raises(CommandError, match="1 of 1 approvals are not proven"):

@@ -97,7 +97,7 @@ def test_a_change_is_the_next_version_and_no_change_none(team, lena):
     assert data == {"name": "Reviewer", "version": 2, "changed": ["system"]}
 
 
-def test_who_changed_an_older_version_is_told(team, lena):
+def test_a_change_of_an_older_version_is_refused(team, lena):
     caller = caller_of(lena)
     definitions.save(team, "Reviewer", REVIEWER, caller=caller)
     definitions.save(team, "Reviewer", REVIEWER | {"system": "Two."}, caller=caller, base=1)
@@ -131,7 +131,7 @@ def test_a_tool_has_the_digest_of_its_schema(team, lena):
         ({"source_code": "import os"}, "source_code"),
     ],
 )
-def test_what_is_wrong_is_named(team, lena, wrong, field):
+def test_an_invalid_field_is_named(team, lena, wrong, field):
     with pytest.raises(Problem) as refused:
         definitions.save(team, "Reviewer", REVIEWER | wrong, caller=caller_of(lena))
     assert (refused.value.status, refused.value.extra["field"]) == (422, field)
@@ -184,7 +184,7 @@ def test_a_change_is_in_the_file_and_the_rest_of_it_stays(team, lena):
     assert definitions.export(saved, "letta") == wanted
 
 
-def test_what_was_exported_comes_in_again_the_same(team, other_team, lena, mallory):
+def test_an_exported_definition_imports_as_it_was(team, other_team, lena, mallory):
     made = definitions.save(team, "Reviewer", REVIEWER, caller=caller_of(lena))
     for form in ("handrail", "letta"):
         document = definitions.export(made, form)
@@ -210,7 +210,7 @@ def test_what_was_exported_comes_in_again_the_same(team, other_team, lena, mallo
         b'{"agents": [{"name": "a", "x": ' + b"[" * 500 + b"]" * 500 + b"}]}",
     ],
 )
-def test_what_is_no_document_is_refused_and_keeps_nothing(team, lena, text):
+def test_an_invalid_document_is_refused_and_stores_nothing(team, lena, text):
     with pytest.raises(Problem) as refused:
         definitions.import_document(team, text, caller=caller_of(lena))
     assert refused.value.status == 422

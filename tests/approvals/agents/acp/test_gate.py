@@ -11,7 +11,7 @@ from .conftest import chosen, permission
 PUSH = "git push origin main"
 
 
-def test_what_the_policy_allows_is_permitted_once_and_the_editor_is_not_asked(editor, actions):
+def test_a_call_that_the_policy_allows_is_permitted_once_without_the_editor(editor, actions):
     assert editor.prompt(permission("pwd")) == "end_turn"
     assert editor.answers_of_client == [chosen("yes")]
     assert editor.asked("session/request_permission") == []

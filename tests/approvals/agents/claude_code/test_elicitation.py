@@ -69,7 +69,7 @@ def test_the_server_hears_that_a_person_declined(shop, asked, model, reviewer):
     assert '"accept"' not in said
 
 
-def test_what_nobody_answers_is_not_accepted(shop, asked, model, reviewer):
+def test_an_unanswered_question_is_not_accepted(shop, asked, model, reviewer):
     running, card = asked
     left = reviewer.product.post(f"/api/v1/actions/{card['id']}/cancel", reviewer._token, {})
     assert left.status == 200, left.body

@@ -46,7 +46,7 @@ def test_denied_it_does_not_run_and_the_model_hears_why(project, model, reviewer
     assert "rita denied this: Not on a Friday. Do not work around this." in heard["content"]
 
 
-def test_edited_the_edit_runs_and_the_model_is_told(project, model, reviewer, session):
+def test_an_edited_call_runs_and_the_model_reads_of_the_edit(project, model, reviewer, session):
     model.scripts["SHIP"] = [[ONE], DONE]
     running = project.start("SHIP it", session=session)
     card = reviewer.card(session)

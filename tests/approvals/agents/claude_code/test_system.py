@@ -93,7 +93,7 @@ def start(machine, project, *words):
     return process
 
 
-def test_it_is_merged_and_undone(machine):
+def test_the_managed_settings_are_merged_and_restored(machine):
     machine.run("sh", "-c", f"echo {shlex.quote(json.dumps(COMPANY))} > /etc/claude-code/managed-settings.json")
     done = machine.manage("connect", "claude-code", "--system")
     assert done.returncode == 0, done.stderr

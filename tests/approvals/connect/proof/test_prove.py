@@ -79,7 +79,7 @@ def proved(*words: str) -> tuple[int, dict[str, tuple[str, str]], str]:
     return status, {row[2:16].strip(): (row[16:21].strip(), row[21:]) for row in rows}, out.getvalue() + said
 
 
-def test_a_gate_that_holds_is_proven_and_nothing_of_the_person_is_touched(person, connected):
+def test_a_working_gate_is_proven_without_touching_the_persons_files(person, connected):
     before = (person / QWEN.settings_file).read_bytes()
     status, lines, printed = proved("qwen", str(connected))
     assert (status, {name: holds for name, (holds, _) in lines.items()}) == (
@@ -92,7 +92,7 @@ def test_a_gate_that_holds_is_proven_and_nothing_of_the_person_is_touched(person
     assert not Action.objects.exists()
 
 
-def test_a_program_that_runs_the_tool_without_a_desk_is_told_of(person, connected):
+def test_the_proof_names_a_program_that_runs_its_tool_without_a_desk(person, connected):
     installed(person, ('LEAKS = "0.24.4", False', 'LEAKS = "0.24.4", True'))
     status, lines, printed = proved("qwen")
     assert (status, lines["heard"][0], lines["denied"][0]) == (1, "yes", "yes"), printed
@@ -100,7 +100,7 @@ def test_a_program_that_runs_the_tool_without_a_desk_is_told_of(person, connecte
     assert "The gate of Qwen Code is not proven." in printed
 
 
-def test_a_hook_that_is_gone_is_told_of(person, connected):
+def test_the_proof_names_a_missing_hook(person, connected):
     settings = json.loads((person / QWEN.settings_file).read_text())
     (person / QWEN.settings_file).write_text(json.dumps(settings | {"disableAllHooks": True}))
     status, lines, printed = proved("qwen", str(connected))
@@ -124,6 +124,6 @@ def test_without_the_program_or_with_an_old_one_it_says_so(person, connected):
     assert (status, "Qwen Code (`qwen`) is not on this PATH. Install 0.24.4 or later." in printed) == (1, True), printed
 
 
-def test_what_is_not_connected_is_told_how(person, team):
+def test_an_agent_that_is_not_connected_gets_the_command_to_connect_it(person, team):
     status, _, printed = proved("qwen", str(person))
     assert (status, f"python manage.py connect qwen {person}" in printed) == (1, True), printed

@@ -113,7 +113,7 @@ def test_a_target_that_is_switched_on_again_gets_what_it_missed(team, webhook):
     assert seqs(webhook) == [[1, 2, 3, 4]]
 
 
-def test_one_team_gets_nothing_of_another(team, other_team, webhook):
+def test_a_log_target_gets_no_event_of_another_team(team, other_team, webhook):
     targets.add(team, "webhook", webhook.url, by=BY)
     happen(other_team, "theirs.only")
     tasks.send_log()

@@ -192,7 +192,7 @@ def test_an_edit_of_true_to_1_is_an_edit(client, reviewer, asked, edited):
     client.cancel(again.id)
 
 
-def test_an_answer_that_the_agent_has_heard_is_recorded_as_heard(product, client, reviewer):
+def test_a_delivered_answer_is_recorded_as_delivered(product, client, reviewer):
     call = arguments()
     asked = create(client, call)
     card = reviewer.decide(call, "deny", comment="No.")

@@ -246,7 +246,7 @@ def test_a_person_and_a_stranger_register_nothing(receiver, address, reviewer):
     assert receiver.got == []
 
 
-def test_a_removed_instance_asks_no_more_and_nobody_is_told(product, receiver, client, address, token):
+def test_a_removed_instance_cannot_ask_and_gets_no_message(product, receiver, client, address, token):
     pending, path = ask(client, arguments()), f"/aap/v1/instances/{receiver.receiver.instance_id}"
     shown = product.get(path, token).json
     assert shown["delivery"] == {

@@ -95,7 +95,7 @@ def test_retry_after_is_followed(ask, instance, bob, receiver):
     assert instance.next_try_at > clock.now() + timedelta(minutes=59)
 
 
-def test_one_message_that_fails_lets_the_others_pass(ask, bob, receiver):
+def test_a_failing_message_does_not_hold_up_the_others(ask, bob, receiver):
     first, second = ask("git push one"), ask("git push two")
     answer(first, bob)
     receiver.answers = [(500, {})]
@@ -118,7 +118,7 @@ def test_a_receiver_that_never_answers_costs_the_queue_its_time_limit(ask, insta
     assert (instance.failures, instance.problem) == (1, "It could not be reached (TimeoutError).")
 
 
-def test_one_that_cannot_be_sent_at_all_is_tried_later(ask, instance, bob, monkeypatch):
+def test_a_message_that_cannot_be_sent_is_tried_later(ask, instance, bob, monkeypatch):
     async def broken(*args):
         raise KeyError
 
@@ -159,7 +159,7 @@ def test_an_answer_that_is_taken_back_while_it_is_told_is_told_anew(ask, bob):
     assert is_due()
 
 
-def test_after_a_week_nobody_is_told(ask, bob):
+def test_a_message_is_given_up_after_a_week(ask, bob):
     request = ask()
     answer(request, bob)
     week = clock.now() - timedelta(days=7, minutes=1)

@@ -164,7 +164,7 @@ def test_the_same_again_is_answered_as_then_and_overwrites_nothing(change, insta
     assert set(AapInstanceUpdate.objects.values_list("key", flat=True)) == {"two", "three", "four"}
 
 
-def test_one_that_is_cut_off_is_begun_again(change, instance, other):
+def test_an_interrupted_message_is_sent_again(change, instance, other):
     assert change(delivery=delivery(other)).status_code == 200
     AapInstanceUpdate.objects.update(ready_at=None, tried_at=clock.now() - attempts.CUT_OFF)
     assert change(delivery=delivery(other)).status_code == 200
@@ -222,7 +222,7 @@ def test_a_removed_instance_is_changed_no_more_and_not_brought_back(change, inst
 @pytest.mark.parametrize(
     ("ends", "found"), [("removed", (404, "not_found")), ("revoked", (409, "registration_overtaken"))]
 )
-def test_one_that_ends_while_its_receiver_answers_stays_ended(change, instance, other, monkeypatch, ends, found):
+def test_an_action_that_ends_while_its_receiver_answers_stays_ended(change, instance, other, monkeypatch, ends, found):
     before, now = row(instance), clock.now()
     rows, field = (AapInstance, "deleted_at") if ends == "removed" else (Token, "revoked_at")
 
