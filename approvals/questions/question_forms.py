@@ -106,14 +106,14 @@ def text_in(entry: dict, name: str, *, required: bool = False) -> str:
     return value
 
 
-# Claude Code and Codex ------------------------------------------------------------------------------------------------
+# Questions of an agent's own tools ------------------------------------------------------------------------------------
 
 
-def _claude(arguments: dict) -> tuple[Question, ...]:
+def _ask_user_question(arguments: dict) -> tuple[Question, ...]:
     return tuple(_asked(entry, key="question", many="multiSelect") for entry in _entries(arguments))
 
 
-def _codex(arguments: dict) -> tuple[Question, ...]:
+def _request_user_input(arguments: dict) -> tuple[Question, ...]:
     entries = _entries(arguments)
     if any(entry.get("isSecret") for entry in entries):
         raise Unreadable("an answer that is secret would be kept in the record")
@@ -305,7 +305,7 @@ def in_words(bounds: tuple, unit: str) -> str:
 
 
 FORMS = {
-    "AskUserQuestion": Form(_claude, "answers", _joined, _check_text),
-    "request_user_input": Form(_codex, "answers", _listed, _check_listed),
+    "AskUserQuestion": Form(_ask_user_question, "answers", _joined, _check_text),
+    "request_user_input": Form(_request_user_input, "answers", _listed, _check_listed),
     "elicitation/create": Form(_elicited, "content", _value, _check_value),
 }

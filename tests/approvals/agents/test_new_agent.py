@@ -57,7 +57,6 @@ NAMED_IN = {
     "approvals/policy/programs/registry.py": DATA,
     "approvals/policy/tools.py": TOOLS,
     "approvals/policy/trust.py": DATA,
-    "approvals/questions/question_forms.py": TOOLS,
     "dashboard/ops/proxy_check.py": "the address of a hook that is tried",
     "dashboard/people/forms.py": DATA,
     "workspaces/drivers/box.py": DATA,
