@@ -25,6 +25,11 @@ workspace = Workspace.objects.get(source__path={folder!r}, trashed_at=None)
 if workspace.held:
     assert operations.wait(folders.box_calls(workspace, False, by=Actor.system("bench")), 60).outcome
 """
+# The build beside it may be older than the name.
+BOX_CALLS = """
+from workspaces.services import folders
+folders.box_calls = getattr(folders, "box_calls", None) or folders.hold
+"""
 CONNECTED = """
 from workspaces.models import Workspace
 for each in Workspace.objects.filter(environment__driver="folder"):
@@ -57,8 +62,8 @@ class Build:
         for folder in self.folders.values():
             done = self.product.manage("connect", "claude-code", str(folder))
             assert done.returncode == 0, done.stderr
-        self.product.shell(HOLD.format(folder=str(self.folders["held"])))
-        self.product.shell(LET_GO.format(folder=str(self.folders["free"])))
+        self.product.shell(BOX_CALLS + HOLD.format(folder=str(self.folders["held"])))
+        self.product.shell(BOX_CALLS + LET_GO.format(folder=str(self.folders["free"])))
         printed = self.product.shell(CONNECTED)
         files = {path: key for key, path in (line.split(" ", 1) for line in printed.splitlines())}
         connections = self.product.home / "connections"
