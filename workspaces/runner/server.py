@@ -14,7 +14,9 @@ from pathlib import Path
 
 from aiohttp import web
 from django.conf import settings
+from django.db.models import UUIDField
 
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.door.entering import STOPPED
 from dashboard.models import Actor
 from dashboard.problems import Problem, not_found
@@ -43,6 +45,8 @@ from workspaces.store import StoreError
 
 logger = logging.getLogger("handrail.runner")
 CHUNK = 256 * 1024
+# Requests of a judge about the files: each call asks them, and who asks has changed no row that the runner keeps.
+ABOUT_FILES = ("links", "contents", "mcp-servers", "redacted-files")
 OWN_SECONDS = 8.0  # for git to say what Handrail itself would push
 routes = web.RouteTableDef()
 
@@ -58,7 +62,8 @@ def application(daemon) -> web.Application:
 
 @web.middleware
 async def errors_as_json(request, handler):
-    request.app["daemon"].up.forget()  # who asks may have changed a row before
+    if not request.path.endswith(ABOUT_FILES):
+        request.app["daemon"].up.forget()  # who asks may have changed a row before
     try:
         return await handler(request)
     except web.HTTPRequestEntityTooLarge:
@@ -84,12 +89,13 @@ def _problem(problem: Problem) -> web.Response:
     return web.json_response({"detail": problem.detail, **problem.extra}, status=problem.status)
 
 
+_ROWS = Prepared(
+    lambda: Workspace.objects.select_related("team", "environment", "head", "runner").filter(pk=Slot("pk", UUIDField()))
+)
+
+
 async def _workspace(request) -> Workspace:
-    found = await request.app["daemon"].thread(
-        Workspace.objects.select_related("team", "environment", "head", "runner")
-        .filter(pk=request.match_info["id"])
-        .first
-    )
+    found = next(iter(await request.app["daemon"].thread(_ROWS.rows, pk=request.match_info["id"])), None)
     if found is None or found.purged_at:
         raise not_found("workspace")
     refuse_elsewhere(found)

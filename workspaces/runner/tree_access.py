@@ -33,7 +33,9 @@ async def readable_tree(daemon, workspace):
 
 
 async def search_path(daemon, workspace) -> str:
-    """Return the PATH of a workspace's programs; "" while it is not up."""
+    """Return the PATH of a workspace's programs; "" while it is not up, and in a connected folder without a box."""
+    if workspace.own_folder and not workspace.held:
+        return ""
     owner = await _up(daemon, daemon.driver(workspace.environment.driver), workspace)
     return owner.address.env.get("PATH", "") if owner else ""
 
