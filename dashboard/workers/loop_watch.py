@@ -49,7 +49,7 @@ class LoopWatch:
         self._selector = loop._selector
         self._select = self._selector.select
         self._selector.select = self._wait
-        self._handler_before = signal.signal(signal.SIGALRM, self._log_stack)
+        self._handler_before = signal.signal(signal.SIGALRM, self._alarm)
         faulthandler.register(STACKS, file=STDERR)
         self._timer_before = signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -68,30 +68,35 @@ class LoopWatch:
 
     def _wait(self, timeout: float | None = None) -> list:
         """Wait as the selector does; what runs until the next call is a step."""
-        self._end_step()
         began = time.monotonic()
+        waits = timeout is None or timeout > 0  # else more is ready: the timers go on, see `_alarm`
+        self._end_step(began, waits)
         found = ()
         try:
             found = self._select(timeout)
             return found
         finally:
-            if not found and timeout is not None:  # late if a thread keeps the interpreter lock
-                self._note(time.monotonic() - began - max(timeout, 0))
             self._began = time.monotonic()
-            signal.setitimer(signal.ITIMER_REAL, self.late_s)
-            signal.setitimer(signal.ITIMER_VIRTUAL, HELD_S)
+            if waits:
+                if not found and timeout is not None:  # late if a thread keeps the interpreter lock
+                    self._note(self._began, self._began - began - timeout)
+                self._arm(self.late_s)
 
-    def _end_step(self):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)  # other threads may use processors while the loop waits
+    def _end_step(self, now: float, waits: bool):
+        if waits:  # other threads may use processors while the loop waits
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         if self._began is not None:
-            self._note(self._late())
-            self._began = None
-        if time.monotonic() - self._told_at >= TOLD_EVERY_S:
+            self._note(now, now - self._began)
+            self._began = None if waits else now
+        if now - self._told_at >= TOLD_EVERY_S:
             self._tell()
 
-    def _note(self, late: float):
-        now = time.monotonic()
+    def _arm(self, seconds: float):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_VIRTUAL, HELD_S)
+
+    def _note(self, now: float, late: float):
         if late > self.late_s:
             self.steps += 1
             logger.warning("the event loop of %s was held for %.1f s", self.name, late)
@@ -104,8 +109,13 @@ class LoopWatch:
     def _late(self) -> float:
         return time.monotonic() - self._began if self._began is not None else 0.0
 
-    def _log_stack(self, number: int, frame):
-        """Log what the current step does: the signal arrives while it holds the loop."""
+    def _alarm(self, number: int, frame):
+        """Log what the current step does, once it has held the loop for too long; it may have begun after the timer."""
+        if self._began is None:
+            return
+        if (late := self._late()) < self.late_s:
+            self._arm(self.late_s - late)
+            return
         stack = "".join(traceback.format_stack(frame))
         words = "a step holds the event loop of %s for more than %g s:\n%s"
         logger.warning(words, self.name, self.late_s, stack.rstrip())
