@@ -1,7 +1,8 @@
 """`python -m workspaces.shim FOLDER`: run the program of FOLDER/spec.json, once.
 
-Without FOLDER, be the fork server of pool.py: fork a shim for each request on standard input, which is a socket. The
-task on the socket passed with a request is the folder's path in the first line, followed by the JSON of `Handed`.
+`--fork-server PACKAGES`: be the fork server of pool.py, which forks a shim for each request on standard input, a
+socket. The task on the socket passed with a request is the folder's path in the first line, followed by the JSON of
+`Handed`. PACKAGES is the folder of the package that redacts output.
 """
 
 import gc
@@ -24,7 +25,16 @@ def serve(folder: Path, handed: Handed, notify: Callable[[], None] = lambda: Non
     main(folder, handed, notify)
 
 
-def fork_for_each_request(control: socket.socket) -> None:
+def _load_redaction(packages: str) -> None:
+    """Import what a shim with secrets needs, which most have: each fork would load it anew."""
+    import ctypes  # noqa: F401
+
+    sys.path.append(packages)
+    from . import redact  # noqa: F401
+
+
+def fork_for_each_request(control: socket.socket, packages: str) -> None:
+    _load_redaction(packages)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # let the kernel reap the shims
     gc.freeze()  # keep imported modules in pages shared with the forks
     while True:
@@ -64,7 +74,7 @@ def be_shim(line: socket.socket) -> None:
 
 if len(sys.argv) == 2:
     serve(Path(sys.argv[1]), Handed())
-elif len(sys.argv) == 1:
-    fork_for_each_request(socket.socket(fileno=0))
+elif sys.argv[1:2] == ["--fork-server"]:
+    fork_for_each_request(socket.socket(fileno=0), sys.argv[2])
 else:
     raise SystemExit(__doc__)

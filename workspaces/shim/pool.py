@@ -12,12 +12,14 @@ import socket
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.local import reap_in_background
 
 PROJECT = Path(__file__).resolve().parents[2]
+REDACTION = str(Path(find_spec("ahocorasick_rs").origin).parents[1])  # the folder of the package that redacts output
 FORK_TIMEOUT_S = 20.0
 
 _lock = threading.Lock()
@@ -98,7 +100,7 @@ def _open_fork_server() -> socket.socket:
         with theirs:
             process = subprocess.Popen(
                 # No site packages: a shim needs none, and starts in half the time.
-                [sys.executable, "-E", "-S", "-m", "workspaces.shim"],
+                [sys.executable, "-E", "-S", "-m", "workspaces.shim", "--fork-server", REDACTION],
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
