@@ -126,9 +126,9 @@ class Agent(models.Model):
 
 
 class TokenQuerySet(models.QuerySet):
-    def live(self):
-        """Return the tokens that are neither revoked nor expired."""
-        return self.filter(revoked_at=None).filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
+    def live(self, now=None):
+        """Return the tokens that are neither revoked nor expired, now by default."""
+        return self.filter(revoked_at=None).filter(Q(expires_at=None) | Q(expires_at__gt=now or clock.now()))
 
     def visible_to(self, who):
         return self.filter(team_id__in=who.team_ids)

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import product
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, Exists, F, OuterRef, Q, Value, When
+from django.db.models import Case, CharField, DateTimeField, Exists, F, OuterRef, Q, UUIDField, Value, When
 
 from approvals.actions import (
     asked_again,
@@ -37,6 +39,7 @@ from approvals.evaluation.judge import PolicyResult, can_be_held, content, judge
 from approvals.models import OPEN_RUNS, Action, AgentRun, Interrupt, Status, Tier
 from approvals.questions import own_questions
 from dashboard.database import clock
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.database.retries import retried
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
@@ -114,17 +117,33 @@ class _Standing:
 
 
 def _standing(call: Call, agent) -> _Standing:
-    runs = AgentRun.objects.filter(workspace=call.workspace, state__in=OPEN_RUNS)
+    found = _QUERIES[call.workspace is not None, bool(call.session)].rows(
+        team=agent.team_id,
+        agent=agent.pk,
+        workspace=call.workspace and call.workspace.pk,
+        session=call.session,
+        call_hash=call.hash_for(agent) if call.session else "",
+        now=clock.now(),
+    )
+    found = _Standing(*found[0])
+    return replace(found, last_number=found.last_number or 0)
+
+
+def _standing_query(has_workspace: bool, has_session: bool):
+    team, agent, workspace = (Slot(name, UUIDField()) for name in ("team", "agent", "workspace"))
+    same = {name: Slot(name, CharField()) for name in ("session", "call_hash")}
+    runs = AgentRun.objects.filter(workspace=workspace, state__in=OPEN_RUNS)
     found = Team.objects.annotate(
         last_number=Action.objects.filter(team=OuterRef("pk")).order_by("-number").values("number")[:1],
-        is_interrupted=Exists(Interrupt.objects.active(clock.now()).filter(agent=agent)),
+        is_interrupted=Exists(Interrupt.objects.active(Slot("now", DateTimeField())).filter(agent=agent)),
         is_asked_to_end=Exists(asked_by_run.ending(agent)),
-        is_started=Exists(runs) if call.workspace else Value(False),
-        has_same=Exists(of_call(call, agent)) if call.session else Value(False),
+        is_started=Exists(runs) if has_workspace else Value(False),
+        has_same=Exists(Action.objects.filter(agent=agent, **same)) if has_session else Value(False),
     )
-    names = [each.name for each in fields(_Standing)]
-    found = _Standing(*found.values_list(*names).get(pk=agent.team_id))
-    return replace(found, last_number=found.last_number or 0)
+    return found.filter(pk=team).values_list(*(each.name for each in fields(_Standing)))
+
+
+_QUERIES = {which: Prepared(partial(_standing_query, *which)) for which in product((False, True), repeat=2)}
 
 
 def _refuse_if_ended_by_a_person(call: Call, caller, standing: _Standing):

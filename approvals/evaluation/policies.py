@@ -12,11 +12,12 @@ import tomllib
 from functools import lru_cache
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import CharField, F, Q, UUIDField
 
 from approvals.evaluation import workers
 from approvals.models import Policy
 from approvals.policy import PolicyError, default_policy, load_policy
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid, not_allowed
 
@@ -30,9 +31,16 @@ def active(team_id, environment=None) -> Policy:
     A team without a policy gets the default one.
     """
     name = environment.name if environment else None
-    either = Policy.objects.filter(Q(environment=None) | Q(environment__name=name), team=team_id, active=True)
-    own_first = either.order_by(F("environment__version").desc(nulls_last=True))
-    return own_first.select_related("environment").first() or _first(team_id)
+    found = _ACTIVE.rows(team=team_id, name=name) if environment else _own_first(team_id, name)
+    return next(iter(found), None) or _first(team_id)
+
+
+def _own_first(team, name):
+    either = Policy.objects.filter(Q(environment=None) | Q(environment__name=name), team=team, active=True)
+    return either.order_by(F("environment__version").desc(nulls_last=True)).select_related("environment")[:1]
+
+
+_ACTIVE = Prepared(lambda: _own_first(Slot("team", UUIDField()), Slot("name", CharField())))
 
 
 def own(team_id, name: str) -> Policy | None:

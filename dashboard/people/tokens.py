@@ -4,13 +4,15 @@ import base64
 import hashlib
 import logging
 import secrets
+from collections.abc import Iterable
 from datetime import timedelta
 
 from django.db import OperationalError, transaction
-from django.db.models import Q
+from django.db.models import CharField, DateTimeField, Q
 from django.utils.crypto import salted_hmac
 
 from dashboard.database import clock
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.models import Actor, Event, SignInLink, Team, Token
 from dashboard.problems import conflict
 
@@ -61,17 +63,23 @@ def revoke(token: Token, *, by: Actor):
 
 def find_token(plain: str) -> Token | None:
     """Return the live token, or None; its last use is stored at most once a minute."""
-    return _in_use(sha256=sha256(plain))
+    return _in_use(_LIVE_BY_SHA256.rows(sha256=sha256(plain), now=clock.now()))
 
 
 def live_token(pk) -> Token | None:
     """Return the token with this id if it is valid, and record its use. For credentials that depend on a token."""
-    return _in_use(pk=pk)
+    return _in_use(_live(clock.now()).filter(pk=pk))
 
 
-def _in_use(**which) -> Token | None:
-    live = Token.objects.live().select_related("agent", "agent__owner", "user", "team")
-    token = live.filter(**which).first()
+def _live(now):
+    return Token.objects.live(now).select_related("agent", "agent__owner", "user", "team")
+
+
+_LIVE_BY_SHA256 = Prepared(lambda: _live(Slot("now", DateTimeField())).filter(sha256=Slot("sha256", CharField())))
+
+
+def _in_use(found: Iterable[Token]) -> Token | None:
+    token = next(iter(found), None)
     if token:
         _note_use(token)
     return token
