@@ -12,6 +12,8 @@ http = get_asgi_application()  # loads the apps; the imports below need the mode
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.sessions import CookieMiddleware
+from django.core.signals import request_started
+from django.db import close_old_connections, reset_queries
 
 from approvals.agent_runs.model_relay.application import with_model_relay
 from approvals.hooks.fail_closed import fail_closed
@@ -21,6 +23,10 @@ from dashboard.ops.health import answers_at_once
 from dashboard.urls import websocket_urlpatterns
 from dashboard.web.socket_auth import drop_late, own_origin_or_token
 from workspaces.previews.application import with_previews
+
+# The threads look after their connections themselves; these two would take each request to a thread first.
+for receiver in (reset_queries, close_old_connections):
+    request_started.disconnect(receiver)
 
 application = with_previews(
     ProtocolTypeRouter(

@@ -112,6 +112,8 @@ def _edit(action: Action) -> str:
 
 def comments(action: Action) -> str:
     """Return the notes of people who edited the call or approved the current revision, oldest first."""
+    if not action.decisions.all():
+        return ""
     on = Q(verdict="edit") | Q(verdict="approve", revision__number=action.revision)
     found = action.decisions.filter(on).exclude(comment="").select_related("user").order_by("at")
     return " ".join(f"Note from {given.user.get_username()}: {_sentence(given.comment)}" for given in found)

@@ -17,7 +17,8 @@ class Connection:
     A web process that shuts down cancels the request without closing.
     """
 
-    def __init__(self):
+    def __init__(self, *, is_served: bool = False):
+        self.is_served = is_served  # by approvals.hooks.fail_closed, which calls `sent` and `end`
         self.is_closed = False
         self.began = time.monotonic()
         self.asked_at = None  # the database's time when the view first read the call; it stays if the view runs again

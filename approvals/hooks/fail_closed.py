@@ -22,26 +22,32 @@ def fail_closed(app):
         if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
             await app(scope, receive, send)
             return
-        start, body, connection = {"status": 500, "headers": []}, [], Connection()
+        start, body, connection = {"status": 500, "headers": []}, [], Connection(is_served=True)
+        is_sent = False
 
         async def watch():
             message = await receive()
-            connection.is_closed = connection.is_closed or message["type"] == "http.disconnect"
+            if message["type"] == "http.disconnect" and not is_sent:
+                connection.is_closed = True
             return message
 
         async def keep(message):
-            nonlocal start
+            nonlocal start, is_sent
             if message["type"] == "http.response.start":
                 start = message
             elif message["type"] == "http.response.body":
                 body.append(message.get("body", b""))
+                if not message.get("more_body"):  # before Django puts the request away, in a thread
+                    await _send(send, scope, start, b"".join(body))
+                    is_sent = True
 
         try:
             try:
                 await app(scope | {KEY: connection}, watch, keep)
             except Exception:
                 logger.exception("a hook failed outside its view")
-            await _send(send, scope, start, b"".join(body))
+            if not is_sent:
+                await _send(send, scope, start, b"".join(body))
             if not connection.is_closed:
                 await connection.sent()
         finally:

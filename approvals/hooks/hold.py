@@ -98,11 +98,15 @@ async def wait_for_verdict(call: Call, *, request, caller: Caller, patience_s: i
     hook = OpenHook(call.hash_for(caller.agent), call.call_id)
     connection.at_end(hook.leave)
     try:
-        action = await _answer(call, request, caller, hook, patience_s)
+        answer = await _answer(call, request, caller, hook, patience_s)
     except asyncio.CancelledError:
         if connection.is_closed:
             open_hooks.run_later(open_hooks.GRACE, partial(_abandon_if_closed, hook, call, caller))
         raise
+    if isinstance(answer, Verdict):
+        connection.when_sent(partial(gate.mark_heard, answer.action))
+        return answer
+    action = answer
     if hook.is_replaced and not hook.is_approved:
         return Verdict(False, agent_messages.ASKED_AGAIN)
     if not (hook.is_approved and hook.at_once):
@@ -110,14 +114,21 @@ async def wait_for_verdict(call: Call, *, request, caller: Caller, patience_s: i
     return await query_in_thread(_verdict, action, allowed=hook.is_approved)
 
 
-async def _answer(call: Call, request, caller: Caller, hook: OpenHook, patience_s: int) -> Action:
-    """Return the action once it may run, it is over, or the hook must return."""
+def _submit(call: Call, caller: Caller) -> tuple[Action, bool, Verdict | None]:
+    """Return the action, whether it is new, and the verdict on one that runs at once."""
+    action, is_new = gate.submit(call, caller=caller, runs=True)
+    runs = is_new and action.status == Status.RUNNING
+    return action, is_new, _verdict(action, allowed=True) if runs else None
+
+
+async def _answer(call: Call, request, caller: Caller, hook: OpenHook, patience_s: int) -> Action | Verdict:
+    """Return the action once it is over or the hook must return; the verdict on one that may run at once."""
     deadline = connection_of(request).began + min(settings.HANDRAIL_HOLD_SECONDS, LONGEST_HOLD, patience_s)
     async with turn(caller.agent.pk):
-        action, is_new = await sync_to_async(gate.submit)(call, caller=caller, runs=True)
-    if is_new and action.status == Status.RUNNING:
+        action, is_new, verdict = await sync_to_async(_submit)(call, caller)
+    if verdict:
         hook.is_approved = True
-        return action
+        return verdict
     hook.at_once = is_new and gate.is_answered(action)
     if action.open_question_id:
         await _take_answer(action, call, caller)

@@ -4,6 +4,7 @@ An agent runs the tool when a hook fails, so any failure is a denial in the agen
 """
 
 from contextlib import suppress
+from functools import partial
 
 from asgiref.sync import sync_to_async
 
@@ -23,6 +24,7 @@ from approvals.agents.hook_events import (
     Turning,
 )
 from approvals.hooks import before_call, other_hooks, own_prompts, people
+from approvals.hooks.connection import connection_of
 from approvals.hooks.endings import call_ended, turn_or_session_ended
 from approvals.hooks.hold import check_size, read_body, read_caller
 from approvals.hooks.responses import fails_closed
@@ -57,7 +59,12 @@ def _read(request) -> tuple:
 
 
 def _finish(reply: Reply, event: dict, request, heard: HookEvent, dialect: Dialect, caller) -> Reply:
-    _record_conversation(event, request, heard, dialect, caller)
+    record = partial(_record_conversation, event, request, heard, dialect, caller)
+    connection = connection_of(request)
+    if isinstance(heard, Before) and connection.is_served:  # the agent waits for this answer
+        connection.when_sent(record)
+    else:
+        record()
     return _with_people(reply, request, heard, dialect, caller)
 
 
