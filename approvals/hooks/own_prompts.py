@@ -19,12 +19,13 @@ def answer(heard: OwnPrompt, caller) -> Reply:
     """Return an approval if a person approved the call, else no decision. Problem 409 while everything is stopped."""
     gate.refuse_when_stopped(caller.agent.team)
     for action in sessions.let_through(heard.session, caller).filter(tool=heard.tool, status=Status.RUNNING):
-        if final_decision(action) is not None and _is_call(action, heard):
+        if final_decision(action) is not None and _is_same_call(action, heard):
             return Reply(ALLOW, f"{action} was approved on the Desk.")
     return Reply()
 
 
-def _is_call(action: Action, heard: OwnPrompt) -> bool:
+def _is_same_call(action: Action, heard: OwnPrompt) -> bool:
+    """Return whether the agent's prompt is about the call that was allowed, also as it runs in a box."""
     allowed = content(action)["arguments"]
     if strict_json.same(allowed, heard.arguments):
         return True

@@ -84,25 +84,13 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
                 (reverse("connect-phone"), gettext("My phone"), False),
             ],
             "address": settings.HANDRAIL_PUBLIC_URL,
-            "settings_json": _settings_to_copy(tab),
             "teams": (managed := _managed_teams(caller)),
             "form": form or _form(managed, initial={"name": NAMES.get(tab, "")}),
             "agents": connected,
             "heard": _connected_agents(found, dialects.find(tab)),
             "new_token": new_token,
-            "connect_line": f"python manage.py connect {tab} /path/to/your/folder",
-            "prove_line": f"python manage.py prove {tab} /path/to/your/folder",
             **_agent_facts(dialects.DIALECTS.get(tab)),
-            "system_line": f"python manage.py connect {tab} --system",
-            "mcp_gate": json.dumps(MCP_GATE, indent=2),
-            "mcp_server": MCP_SERVER,
-            "acp_fetch": f"curl -fsSo {ACP_PROGRAM} {settings.HANDRAIL_PUBLIC_URL}{reverse('acp-program')}",
-            "acp_settings": json.dumps(acp_settings(_token_or_gap(new_token)), indent=2, ensure_ascii=False),
-            "python_module": PYTHON.read_text(),
-            "python_use": PYTHON_USE,
-            "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",
-            "aap_install": "pip install agentapprovalprotocol",
-            "aap_use": (SNIPPETS / "aap.py").read_text().replace("https://desk.example", settings.HANDRAIL_PUBLIC_URL),
+            **_texts_to_copy(tab, new_token["plain"] if new_token else "hr_…"),
             **_http_lines(),
             "over_plain_http": settings.HANDRAIL_PUBLIC_URL.startswith("http://")
             and "127.0.0.1" not in settings.HANDRAIL_PUBLIC_URL,
@@ -111,6 +99,25 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
     if new_token:
         response["Cache-Control"] = "no-store"
     return response
+
+
+def _texts_to_copy(tab: str, token: str) -> dict:
+    """Return the commands, settings and programs that a person copies."""
+    return {
+        "settings_json": _settings_to_copy(tab),
+        "connect_line": f"python manage.py connect {tab} /path/to/your/folder",
+        "prove_line": f"python manage.py prove {tab} /path/to/your/folder",
+        "system_line": f"python manage.py connect {tab} --system",
+        "mcp_gate": json.dumps(MCP_GATE, indent=2),
+        "mcp_server": MCP_SERVER,
+        "acp_fetch": f"curl -fsSo {ACP_PROGRAM} {settings.HANDRAIL_PUBLIC_URL}{reverse('acp-program')}",
+        "acp_settings": json.dumps(acp_settings(token), indent=2, ensure_ascii=False),
+        "python_module": PYTHON.read_text(),
+        "python_use": PYTHON_USE,
+        "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",
+        "aap_install": "pip install agentapprovalprotocol",
+        "aap_use": (SNIPPETS / "aap.py").read_text().replace("https://desk.example", settings.HANDRAIL_PUBLIC_URL),
+    }
 
 
 def _connected_agents(found: QuerySet[Agent], dialect: Dialect | None) -> list[Agent]:
@@ -179,10 +186,6 @@ def acp_settings(token: str) -> dict:
     variables = {"HANDRAIL_URL": settings.HANDRAIL_PUBLIC_URL, "HANDRAIL_TOKEN": token}
     told = {"type": "custom", "command": "python3", "args": line, "env": variables}
     return {"agent_servers": {"OpenCode with Handrail": told}}
-
-
-def _token_or_gap(new_token: dict | None) -> str:
-    return new_token["plain"] if new_token else "hr_…"
 
 
 def _settings_to_copy(agent: str) -> str:

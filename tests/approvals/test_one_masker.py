@@ -114,7 +114,7 @@ def test_what_is_kept_besides_is_masked_too(handed, ask, lena):
     assert kept() == {}
 
 
-def test_nothing_but_the_masker_takes_values_out_of_texts():
+def test_only_the_masker_takes_values_out_of_texts():
     used = re.compile(r"secrets\.without_values|redaction\.clean\(|encoded_forms\(")
     known = {
         "workspaces/secrets/masking.py",

@@ -144,7 +144,7 @@ def test_a_commit_that_was_amended_after_its_push_is_named(push, work, up):
     assert "agent/work has 1 commit that is not here" in str(failed)
 
 
-def test_the_words_of_a_hook_arrive_whole_and_clean(push, work, up):
+def test_the_output_of_a_hosts_hook_arrives_whole_and_clean(push, work, up):
     (up / "hooks" / "pre-receive").write_text(HOOK)
     (up / "hooks" / "pre-receive").chmod(0o755)
     commit(work, "second")

@@ -82,10 +82,10 @@ async def _host(client: Client, account: Account) -> CodeHost:
     is_asked = False
     for kind in ASKED:
         host = kind(client, account)
-        is_it = await host.is_it()
-        if is_it:
+        is_served = await host.serves_this_api()
+        if is_served:
             return host
-        is_asked |= is_it is None
+        is_asked |= is_served is None
     if is_asked:
         raise Refused(
             f"{repository.site} does not say which API it has with the token in the secret {host.secret}. Check the"

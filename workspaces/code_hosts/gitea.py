@@ -25,7 +25,7 @@ class Gitea(CodeHost):
     def branch_address(self, branch):
         return f"{self.project}/branches/{quote(branch)}"
 
-    async def is_it(self):
+    async def serves_this_api(self):
         address, is_asked = f"{self.repository.base}/api/v1/version", False
         for headers in (self.headers, {}):  # without a token, a host that refuses this one says at least what it is
             status, told = await self.client.call("GET", address, headers=headers)

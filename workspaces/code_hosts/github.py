@@ -30,7 +30,7 @@ class GitHub(CodeHost):
     def branch_address(self, branch):
         return f"{self.project}/branches/{quote(branch)}"
 
-    async def is_it(self):
+    async def serves_this_api(self):
         status, told = await self.client.call("GET", f"{self.api}/meta", headers=self.headers)
         if status in (401, 403):
             return None

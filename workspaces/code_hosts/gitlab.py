@@ -25,7 +25,7 @@ class GitLab(CodeHost):
     def branch_address(self, branch):
         return f"{self.project}/repository/branches/{quote(branch, safe='')}"
 
-    async def is_it(self):
+    async def serves_this_api(self):
         address = f"{self.repository.base}/api/v4/version"
         status, told = await self.client.call("GET", address, headers=self.headers)
         if not isinstance(told, dict):

@@ -47,7 +47,7 @@ class CodeHost(ABC):
         """The address of the repository in the API."""
 
     @abstractmethod
-    async def is_it(self) -> bool | None:
+    async def serves_this_api(self) -> bool | None:
         """Return whether the host answers as this kind does; None if it does not say without another token."""
 
     @abstractmethod

@@ -81,6 +81,7 @@ class Job:
 
     @retried
     def _mark_started(self, begins):
+        """Record the start in the database and then in the ledger; `begins` is called in the same transaction."""
         try:
             with Team.objects.turn(self.operation.of_team):
                 if begins:

@@ -198,17 +198,7 @@ class Network:
         if rules is None:
             reaches = network.reaches_handrail(workspace)
             rules = RunRules(self.daemon, workspace.pk, workspace.key, phase, reaches_handrail=reaches)
-        hosts = settings.HANDRAIL_EGRESS_HOSTS
-        proxy = Proxy(
-            rules,
-            resolve=with_hosts_file(Path(hosts)) if hosts else resolve_by_system,
-            networks=settings.HANDRAIL_EGRESS_NETWORKS,
-            web=web_address() if rules.reaches_handrail else None,
-            workspace=str(workspace.pk),
-            passes=self.passes(owner.run_id),
-            back=partial(connect_back, self.daemon, self._opener, owner),
-            own_names=own_names(workspace),
-        )
+        proxy = self._proxy_for(owner, workspace, rules)
         here = HostPorts(self.daemon, self._opener, owner) if has_box else None
         box = BoxPorts(self.daemon, self._opener, owner, workspace, reserved=here) if here else None
         self._open[owner.run_id] = _Open(rules, proxy, box, here)
@@ -218,6 +208,19 @@ class Network:
         if here is not None:
             await here.set(workspace.host_ports)
         return ""
+
+    def _proxy_for(self, owner: RunRecord, workspace: Workspace, rules: RunRules) -> Proxy:
+        hosts = settings.HANDRAIL_EGRESS_HOSTS
+        return Proxy(
+            rules,
+            resolve=with_hosts_file(Path(hosts)) if hosts else resolve_by_system,
+            networks=settings.HANDRAIL_EGRESS_NETWORKS,
+            web=web_address() if rules.reaches_handrail else None,
+            workspace=str(workspace.pk),
+            passes=self.passes(owner.run_id),
+            back=partial(connect_back, self.daemon, self._opener, owner),
+            own_names=own_names(workspace),
+        )
 
     def is_open(self, run_id) -> bool:
         """Return whether the listeners of a Run are served."""

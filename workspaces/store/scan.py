@@ -265,7 +265,7 @@ class Scan:
                     row, reason = self._folder(fd, node, text, name, found, twin, depth)
                 elif known is not None:
                     return known, found, True
-                elif row := self._lent(fd, name, found, twin):
+                elif row := self._row_of_twin(fd, name, found, twin):
                     reason = ""
                 else:
                     row, found, reason = self._reader.row(fd, name, prefix + text, found)
@@ -283,7 +283,7 @@ class Scan:
         self._skip(node, text, "changed its type during each read")
         return make_row(name, found, NOTHING, flags=UNKEPT), found, False
 
-    def _lent(self, fd: int, name: bytes, found: os.stat_result, twin: Entry | None) -> Row | None:
+    def _row_of_twin(self, fd: int, name: bytes, found: os.stat_result, twin: Entry | None) -> Row | None:
         """Return a row with the content of a twin of equal size and mtime, else None. Full comparisons have no twin."""
         if twin is None or twin.kind != FILE or twin.flags & (TORN | UNKEPT) or not stat.S_ISREG(found.st_mode):
             return None

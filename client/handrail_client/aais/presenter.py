@@ -168,8 +168,10 @@ def _call(name: str, arguments: dict) -> str:
 def _actor(asked: Action | None) -> dict:
     """Return who decided, as AAIS names them."""
     decision, told = (asked.decision, asked.told) if asked else ({}, {})
-    is_unasked = not told.get("votes") if decision.get("verdict") == "approve" else told.get("tier") == "forbidden"
-    if not decision or is_unasked:
+    nobody_was_asked = (
+        not told.get("votes") if decision.get("verdict") == "approve" else told.get("tier") == "forbidden"
+    )
+    if not decision or nobody_was_asked:
         return {"id": "handrail", "type": "policy", "authenticated_by": "Handrail"}
     person = str(decision["by"])
     return {"id": _id_of(person), "type": "human", "display_name": person[:200], "authenticated_by": "Handrail"}

@@ -130,16 +130,16 @@ class Gate:
         key = messages.key_of(call.message["id"])
         question = self._questions.of(call, lambda: self._definition(call))
 
-        def go(used: Action):
+        def run(used: Action):
             call.used = used
             with self._lock:
                 self._running[key] = call
             self._to_server(call.to_server)
 
-        def still() -> bool:
+        def is_unchanged() -> bool:
             return self._definition(call).sha256 == call.definition.sha256
 
-        refused = held.begin(question).settle(go, call.teller(self._tell), still) if question else None
+        refused = held.begin(question).settle(run, call.teller(self._tell), is_unchanged) if question else None
         with self._lock:
             del self._held[key]
         if refused is not None or question is None:

@@ -63,7 +63,7 @@ def test_another_call_waits(ask, give, bob, other):
     assert ask(other).status == Status.PENDING
 
 
-def test_another_place_and_another_agent_wait(ask, give, bob, team):
+def test_a_grant_covers_no_other_folder_or_agent(ask, give, bob, team):
     give(ask(), by=bob)
     assert ask(cwd="/elsewhere").status == Status.PENDING
     other = Agent.objects.create(team=team, name="codex")

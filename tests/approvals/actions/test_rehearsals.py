@@ -290,7 +290,7 @@ def test_the_card_offers_it_shows_it_and_applies_it(desk):
     assert "Its result was applied instead of a run." in " ".join(visitor.get(f"/actions/{asked['id']}/").split())
 
 
-def test_a_result_that_was_tried_again_since_is_not_the_one_that_was_seen(desk):
+def test_a_rehearsal_is_not_applied_after_a_newer_one(desk):
     asked = desk.ask_for("echo $RANDOM$RANDOM > dice")
     first = desk.rehearse(asked)
     second = desk.rehearse(asked)
@@ -300,7 +300,7 @@ def test_a_result_that_was_tried_again_since_is_not_the_one_that_was_seen(desk):
     desk.decide(asked, "deny")
 
 
-def test_whoever_approves_too_approves_the_same(desk):
+def test_the_second_approval_applies_the_same_rehearsal(desk):
     asked = desk.ask("Bash", {"command": "false && git push --force origin main; echo both > both"})
     assert (asked["status"], asked["quorum"]) == ("pending", 2)
     found = desk.rehearse(asked)

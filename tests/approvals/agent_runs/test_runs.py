@@ -123,7 +123,7 @@ def snapshot_of(workspace, number: int) -> Snapshot:
 
 @pytest.mark.parametrize("way", ["discard", "accept with a branch", "restore", "reset"])
 @pytest.mark.parametrize("second", ["starting", "working"])
-def test_nothing_takes_the_work_of_a_run_that_works_now(working, workspace, lena, way, second):
+def test_the_work_of_an_active_run_cannot_be_discarded_or_accepted(working, workspace, lena, way, second):
     caller = caller_of(lena)
     first = ended(working, ANSWER)
     first.before = snapshot_of(workspace, 2)

@@ -59,7 +59,7 @@ def test_a_judge_that_ended_is_replaced_without_a_word(pool):
     assert pool.ask(LS)["tier"] == "low"
 
 
-def test_a_judge_that_dies_at_each_try_is_late(pool, monkeypatch):
+def test_a_call_whose_judges_die_is_late(pool, monkeypatch):
     monkeypatch.setattr(
         Judge, "_read", lambda judge, until: (judge.process.kill(), judge.process.wait(), os.read(-1, 1))
     )

@@ -335,7 +335,7 @@ def test_the_origin_is_written_as_browsers_do(settings, url, origin):
     assert passkeys.origin() == origin
 
 
-def test_the_operator_removes_what_somebody_lost(alice, with_password):
+def test_the_operator_resets_a_lost_second_factor(alice, with_password):
     SoftPasskey().add_to(alice)
     call_command("reset_second_factor", "alice")
     client = Client()

@@ -116,7 +116,7 @@ def test_the_values_of_an_edit_are_the_exact_ones(product, phone, submit):  # no
     assert phone.get_by_text("No difference from the original.").is_visible()
 
 
-def test_what_is_not_asked_again(product, phone, submit):  # noqa: F811
+def test_texts_of_arguments_are_exact_on_the_page_of_a_permission(product, phone, submit):  # noqa: F811
     arguments = {f"a{number:02}": text for number, text in enumerate(SHORT)}
     named = list(arguments.items())
     for first in range(0, len(named), MANY_FACTS):
