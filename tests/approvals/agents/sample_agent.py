@@ -1,21 +1,32 @@
-"""A plugin of pytest that adds an agent: Codex's folder under another name, and one line in the table of agents."""
+"""A plugin of pytest that adds two agents: folders of others under new names, and their lines in the table of agents.
+
+One has its hook in its user's home as Codex does, the other in the connected folder as Claude Code does.
+"""
 
 import os
 from pathlib import Path
 
 from approvals import agents
 
-NAME = "sample"
+COPIES = {
+    "sample": {"Codex": "Sample", "CODEX": "SAMPLE", "codex": "sample"},
+    "folder-sample": {"claude_code": "folder_sample", "claude-code": "folder-sample", "Claude Code": "Folder Sample"},
+}
+ORIGINALS = {"sample": "codex", "folder-sample": "claude_code"}
 
 
-def add(to: Path):
-    """Copy the folder, changing nothing but the name."""
+def add(name: str, root: Path):
+    """Copy the folder of an agent, changing nothing but its names."""
+    to = root / name.replace("-", "_")
     to.mkdir()
-    for file in (Path(agents.__file__).parent / "codex").glob("*.py"):
-        text = file.read_text("utf-8").replace("Codex", "Sample").replace("CODEX", "SAMPLE").replace("codex", NAME)
+    for file in (Path(agents.__file__).parent / ORIGINALS[name]).glob("*.py"):
+        text = file.read_text("utf-8")
+        for old, new in COPIES[name].items():
+            text = text.replace(old, new)
         (to / file.name).write_text(text, "utf-8")
-    agents.__path__.append(str(to.parent))
-    agents.AGENTS += (NAME,)
+    agents.AGENTS += (name,)
 
 
-add(Path(os.environ["HANDRAIL_TEST_SAMPLE_AGENT"]) / NAME)
+agents.__path__.append(os.environ["HANDRAIL_TEST_SAMPLE_AGENT"])
+for each in COPIES:
+    add(each, Path(os.environ["HANDRAIL_TEST_SAMPLE_AGENT"]))

@@ -1,4 +1,4 @@
-"""What knows an agent that was added by a folder and a line; `test_new_agent.py` runs this with such an agent."""
+"""What knows the agents that a folder and a line each have added; `test_new_agent.py` runs this with two of them."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from approvals.agent_runs import requests
+from approvals.agents.hooks import FOLDER_HOOKS, MACHINE_HOOKS
 from approvals.agents.program import Start
 from approvals.agents.programs import LAUNCHERS
 from approvals.agents.transcripts import CONVERSATIONS
@@ -28,6 +29,7 @@ from workspaces.models import Environment, Runner, State, Workspace
 from workspaces.provisioning import agent_programs
 
 NAME, TITLE = "sample", "Sample"
+IN_FOLDER = "folder-sample"  # its hook goes into the connected folder
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -103,6 +105,27 @@ def test_its_hook_is_put_in_trusted_checked_and_taken_out(home, connected):
     assert folder_hooks.problem(connected) != ""
     folder_hooks.put_in(connected)
     assert folder_hooks.problem(connected) == ""
+
+
+def test_a_hook_of_a_folder_is_put_in_checked_and_taken_out(home, connected):
+    folder, connection = home.parent / "shop", connection_of(connected)
+    file = folder / FOLDER_HOOKS[IN_FOLDER].settings_file
+    facts = {"agent": IN_FOLDER, "before": None, "made_folder": True, "connected": True}
+    connection.write_text(json.dumps(facts))
+    folder_hooks.put_in(connected)
+    assert folder_hooks.problem(connected) == ""
+    assert str(connection) in file.read_text()
+    file.unlink()
+    assert "is gone" in folder_hooks.problem(connected)
+    folder_hooks.put_in(connected)
+    FOLDER_HOOKS[IN_FOLDER].take_out(folder, connection)
+    assert not file.exists()
+
+
+def test_an_agent_with_a_machine_hook_can_be_connected_for_all_users():
+    assert IN_FOLDER in MACHINE_HOOKS
+    with pytest.raises(CommandError, match=f"--system is for .*{IN_FOLDER}"):
+        call_command("connect", NAME, system=True)
 
 
 def test_its_settings_are_copied_for_a_proof_and_its_program_is_sent_to_the_scripted_model(home, connected, tmp_path):
