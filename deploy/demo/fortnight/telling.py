@@ -44,9 +44,10 @@ FIRST_HOUR, BUSY_HOURS = 8, 9  # of the working day, in the desk's zone
 class Telling:
     """One telling of the story, from `days` days before `now` up to now."""
 
-    def __init__(self, now, days: int = DAYS):
-        self.now, self.days, self.random = now, days, Random(SEED)
-        self.at = now - timedelta(days=days)
+    def __init__(self, now, days: int | None = None):
+        self.days = DAYS if days is None else days
+        self.now, self.random = now, Random(SEED)
+        self.at = now - timedelta(days=self.days)
         self.files: dict[str, dict[str, str]] = {}  # of each place, by key
         self.turns: dict[str, int] = {}
         self._left_free_at = time.monotonic()
