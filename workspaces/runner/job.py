@@ -116,9 +116,17 @@ class Job:
 
     async def refresh(self) -> Workspace:
         """Reload the workspace from the database."""
-        related = Workspace.objects.select_related("team", "environment", "runner", "head", "baseline")
-        self.workspace = await self.thread(related.get, pk=self.operation.workspace_id)
+        self.workspace = await self.thread(self._read)
         return self.workspace
+
+    async def refresh_with_run(self) -> tuple[Workspace, Run | None]:
+        """Reload the workspace; return it with its open run."""
+        self.workspace, run = await self.thread(lambda: (found := self._read(), snapshots.open_run(found)))
+        return self.workspace, run
+
+    def _read(self) -> Workspace:
+        related = Workspace.objects.select_related("team", "environment", "runner", "head", "baseline")
+        return related.get(pk=self.operation.workspace_id)
 
     @property
     def driver(self):

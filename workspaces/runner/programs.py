@@ -184,7 +184,9 @@ async def _follow(job, hosts=None, owner=None) -> dict:
         held_tail = tail(folder(job), end.output_bytes, HELD_TAIL)
         told["blocked"] = await refused_to_program.refused(job, told, held_tail, hosts)
         if hosts is None:  # a rehearsal runs on a copy of the files
-            told["blocked"] += await quarantine.collect_created(job.daemon, job.workspace, await job.owner())
+            is_there = owner is not None and job.driver.lives(owner)
+            where = owner if is_there else await job.owner()
+            told["blocked"] += await quarantine.collect_created(job.daemon, job.workspace, where)
         if end.exit_status != 0:
             told["held_note"] = sentence(told["blocked"])
             told["words"] += f". {told['held_note']}"

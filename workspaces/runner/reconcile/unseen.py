@@ -25,7 +25,7 @@ async def resume_first(job):
     Call it before the operation begins; of one that may have begun before a crash of the runner nothing is repeated.
     Problem when the workspace cannot be resumed, DriverError.
     """
-    workspace, operation = await job.refresh(), job.operation
+    (workspace, run), operation = await job.refresh_with_run(), job.operation
     if (
         workspace.environment.capabilities.own_folder
         or operation.phase == Phase.STARTED
@@ -33,7 +33,7 @@ async def resume_first(job):
     ):
         return None
     if workspace.state == State.READY:
-        owner = await job.owner()
+        owner = await job.daemon.owner_of(job.driver, run.pk) if run else None
         if owner is not None and await job.driver.alive(owner):
             return owner
     elif workspace.state != State.STOPPED:
