@@ -3,9 +3,12 @@
 No change is acknowledged before its event is committed, and no call is allowed while its state is unclear.
 """
 
+from functools import cache
+
 from asgiref.sync import sync_to_async
+from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, UUIDField
 from django.utils.text import Truncator
 
 from approvals.actions import asked_by_run, bound_files, interrupts, questions_to_agents
@@ -25,9 +28,10 @@ from approvals.evaluation.calls import GATE, Call
 from approvals.evaluation.judge import PolicyUnavailable, judge_again, with_all
 from approvals.models import Action, ActionEndCode, ActionMessage, ModelUsage, Status, Tier
 from dashboard.database import clock
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.models import Actor, Team
-from dashboard.problems import conflict, invalid, not_allowed, unavailable
-from dashboard.web import lookup
+from dashboard.people.access import CallerSlots
+from dashboard.problems import conflict, invalid, not_allowed, not_found, unavailable
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle, operations
 from workspaces.lifecycle import activity, agents_at_work
@@ -67,12 +71,28 @@ MAX_NOTE = 2000
 
 def find(pk, *, caller) -> Action:
     """Return the action as it is now. Problem 404 if the caller may not see it."""
-    return end_if_due(lookup.find(with_all(Action.objects.visible_to(caller)), pk, "action"))
+    try:
+        found = find_all([pk], caller=caller)
+    except ValidationError:
+        found = {}
+    if not found:
+        raise not_found("action")
+    return next(iter(found.values()))
+
+
+@cache
+def _with_all(slots: CallerSlots) -> Prepared:
+    """Return the query of an action with all that belongs to it, for all callers who differ in values alone."""
+    visible = with_all(Action.objects.visible_to(slots.caller()))
+    return Prepared(lambda: visible.filter(pk=Slot("pk", UUIDField())), slots.marks)
 
 
 def find_all(pks, *, caller) -> dict:
     """Return {pk: the action as it is now} of those that the caller may see."""
-    found = with_all(Action.objects.visible_to(caller)).filter(pk__in=pks)
+    if len(pks) == 1:
+        found = _with_all(CallerSlots.of(caller)).rows(pk=next(iter(pks)), **CallerSlots.values(caller))
+    else:
+        found = with_all(Action.objects.visible_to(caller)).filter(pk__in=pks)
     return {action.pk: end_if_due(action) for action in found}
 
 

@@ -4,9 +4,13 @@ import hashlib
 import posixpath
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
+
+from django.db.models import CharField, UUIDField
 
 from dashboard import json_text
+from dashboard.database.prepared import Prepared, Slot
+from dashboard.people.access import CallerSlots
 from dashboard.problems import invalid, not_allowed
 from dashboard.text import strict_json
 from workspaces.models import Workspace
@@ -107,17 +111,20 @@ def parsed(canonical: bytes) -> dict:
 
 def find_workspace(key: str | None, caller) -> Workspace | None:
     """Return the workspace of a call: the named one, else the token's, else None. Problem 404, 409, 410."""
-    if not key:
-        key_or_pk = {"pk": caller.token.workspace_id} if caller.token and caller.token.workspace_id else None
-    else:
-        key_or_pk = {"key": key}
-    if key_or_pk is None:
+    if not key and not caller.workspace_id:
         return None
-    visible = Workspace.objects.visible_to(caller).select_related("environment")
-    found = visible.kept().filter(**key_or_pk).first()
-    if found is None:
-        raise absent.refusal_of_key(visible.filter(**key_or_pk), in_trash=409)
-    return found
+    named = ("key", key) if key else ("pk", caller.workspace_id)
+    kept = _kept(CallerSlots.of(caller), named[0]).rows(**CallerSlots.values(caller), named=named[1])
+    if not kept:
+        raise absent.refusal_of_key(Workspace.objects.visible_to(caller).filter(named), in_trash=409)
+    return kept[0]
+
+
+@cache
+def _kept(slots: CallerSlots, by: str) -> Prepared:
+    named = Slot("named", CharField() if by == "key" else UUIDField())
+    visible = Workspace.objects.visible_to(slots.caller()).kept().select_related("environment")
+    return Prepared(lambda: visible.filter((by, named)).order_by("pk")[:1], slots.marks)
 
 
 def folder_around(cwd: str | None, caller) -> Workspace | None:

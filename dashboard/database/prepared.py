@@ -1,11 +1,13 @@
 """Querysets compiled once, for the queries of each call: Django writes one for longer than SQLite answers it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from types import SimpleNamespace
+from uuid import UUID
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import Expression, Field, QuerySet
+from django.db.models import Expression, Field, QuerySet, UUIDField, prefetch_related_objects
 
 
 class Slot(Expression):
@@ -23,18 +25,33 @@ class Slot(Expression):
 
 
 class Prepared:
-    """A queryset that `build` returns, with a Slot for each value that differs from one run to the next."""
+    """A queryset that `build` returns, with a Slot for each value that differs from one run to the next.
 
-    def __init__(self, build: Callable[[], QuerySet]):
-        self._build, self._compiled = build, None
+    `marks`, {name: id}: ids that stand for values as well.
+    """
+
+    def __init__(self, build: Callable[[], QuerySet], marks: Mapping[str, UUID] | None = None):
+        self._build, self._marks, self._compiled = build, marks or {}, None
+
+    def _compile(self) -> tuple:
+        queryset = self._build()
+        compiler = queryset.query.get_compiler(queryset.db)
+        sql, params = compiler.as_sql()
+        slots = [Slot(name, UUIDField()) for name in self._marks]
+        marked = {slot.value_of(self._marks): slot for slot in slots}
+        return (
+            queryset,
+            compiler,
+            sql,
+            [marked.get(each, each) if isinstance(each, str | UUID) else each for each in params],
+        )
 
     def rows(self, **values) -> list:
         """Return the queryset's rows for these values of its slots."""
-        if self._compiled is None:
-            queryset = self._build()
-            compiler = queryset.query.get_compiler(queryset.db)
-            self._compiled = queryset, compiler, *compiler.as_sql()
-        queryset, compiler, sql, params = self._compiled
+        try:
+            queryset, compiler, sql, params = self._compiled = self._compiled or self._compile()
+        except EmptyResultSet:  # it can have no row
+            return []
         with connection.cursor() as cursor:
             cursor.execute(sql, [each.value_of(values) if isinstance(each, Slot) else each for each in params])
             found = cursor.fetchall()
@@ -42,4 +59,6 @@ class Prepared:
         query.get_compiler = lambda *_, **__: compiler
         compiler.execute_sql = lambda *_, **__: [found]
         source = SimpleNamespace(db=queryset.db, query=query, _fields=queryset._fields, _known_related_objects={})
-        return list(queryset._iterable_class(source))
+        rows = list(queryset._iterable_class(source))
+        prefetch_related_objects(rows, *queryset._prefetch_related_lookups)
+        return rows

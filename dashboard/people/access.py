@@ -1,7 +1,8 @@
 """Permissions: one matrix for pages, API and sockets. What a caller may not see is answered with 404, never 403."""
 
 from dataclasses import dataclass, field, replace
-from uuid import UUID
+from types import SimpleNamespace
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from django.db.models import Q
 
@@ -123,7 +124,7 @@ class Caller:
     def workspace_filter(self) -> Q:
         """Return the filter of an agent's workspaces: those it created or is bound to; of them its token's alone."""
         # A subquery, so that the many-to-many join never duplicates a row.
-        bound = self.agent.bound_workspaces.values("pk")
+        bound = Agent.bound_workspaces.rel.through.objects.filter(agent=self.agent.pk).values("workspace")
         own = Q(created_by_agent=self.agent.pk) | Q(pk__in=bound)
         return own & Q(pk=self.workspace_id) if self.workspace_id else own
 
@@ -142,6 +143,39 @@ class Caller:
         """Return the filter of an agent's actions or grants, limited to the workspace its token is bound to."""
         own = Q(agent=self.agent.pk)
         return own & Q(workspace=self.workspace_id) if self.workspace_id else own
+
+
+@dataclass(frozen=True)
+class CallerSlots:
+    """How many teams a caller has, and of which kind it is: all that the queries of what it may see differ in."""
+
+    teams: int
+    is_person: bool
+    is_bound: bool  # to a workspace, by its token
+
+    @classmethod
+    def of(cls, caller: Caller) -> "CallerSlots":
+        return cls(len(caller.roles), caller.is_person, caller.workspace_id is not None)
+
+    @property
+    def marks(self) -> dict[str, UUID]:
+        """Return {name: what stands for the value in a prepared queryset}; a list of ids takes no Slot."""
+        names = ["agent", "bound", *(f"team{at}" for at in range(self.teams))]
+        return {name: uuid5(NAMESPACE_OID, name) for name in names}
+
+    def caller(self) -> Caller:
+        """Return a caller that has the marks for its values."""
+        marks = self.marks
+        agent = None if self.is_person else SimpleNamespace(pk=marks.pop("agent"))
+        token = SimpleNamespace(workspace_id=marks["bound"]) if self.is_bound else None
+        roles = {mark: "" for name, mark in marks.items() if name.startswith("team")}
+        return Caller(roles, agent=agent, token=token)
+
+    @staticmethod
+    def values(caller: Caller) -> dict:
+        """Return the values that the marks stand for."""
+        teams = {f"team{at}": team for at, team in enumerate(caller.roles)}
+        return teams | {"agent": caller.agent and caller.agent.pk, "bound": caller.workspace_id}
 
 
 def caller_of(user) -> Caller:

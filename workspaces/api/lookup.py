@@ -1,12 +1,16 @@
 """Shared by the API's endpoints: lookup within what the caller may see, waiting, requests for approval."""
 
+from functools import cache
 from urllib.parse import unquote_to_bytes
 
 from asgiref.sync import sync_to_async
+from django.db.models import CharField
 from django.http import HttpResponse, JsonResponse
 
 from dashboard.database import clock
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.models import Team
+from dashboard.people.access import CallerSlots
 from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import extensions, lifecycle, operations
 from workspaces.api import answers, schemas
@@ -37,10 +41,10 @@ def find(request, key: str, verb: str = "read", *, trashed=False) -> Workspace:
     Problem 404 if it is in the trash or the caller may not see it, 410 if it was purged, each with its `code`, 403 if
     the caller may not do the verb, 409 while another agent is at work where only one at a time may.
     """
-    named = Workspace.objects.visible_to(request.auth).filter(key=key)
-    rows = named.in_trash().order_by("-trashed_at") if trashed else named.kept()
-    workspace = rows.select_related("team", "environment", "head", "baseline", "runner").first()
+    slots, values = CallerSlots.of(request.auth), CallerSlots.values(request.auth)
+    workspace = next(iter(_named(slots, trashed).rows(key=key, **values)), None)
     if workspace is None:
+        named = Workspace.objects.visible_to(request.auth).filter(key=key)
         if trashed and (kept := named.kept().first()):
             lifecycle.require_permission(request.auth, verb, kept)
             raise conflict(f"{key} is not in the trash.", code="workspace_not_in_trash")
@@ -50,6 +54,15 @@ def find(request, key: str, verb: str = "read", *, trashed=False) -> Workspace:
         agents_at_work.enter(workspace, request.auth)
         activity.touch(workspace)
     return workspace
+
+
+@cache
+def _named(slots: CallerSlots, trashed: bool) -> Prepared:
+    """Return the query of the workspace with a key, for all callers who differ in values alone."""
+    named = Workspace.objects.visible_to(slots.caller()).filter(key=Slot("key", CharField()))
+    rows = named.in_trash().order_by("-trashed_at") if trashed else named.kept().order_by("pk")
+    related = rows.select_related("team", "environment", "head", "baseline", "runner")
+    return Prepared(lambda: related[:1], slots.marks)
 
 
 def busy_of(workspaces) -> dict:
