@@ -144,6 +144,7 @@ class At:
 
     def __init__(self, environment):
         self.environment, self.source, self.pk, self.key = environment, {}, uuid.uuid4(), "x"
+        self.own_folder = ""
 
 
 @pytest.mark.django_db
