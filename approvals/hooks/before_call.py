@@ -12,7 +12,7 @@ from approvals.evaluation.calls import GATE, Call
 from approvals.evaluation.wrapping import can_wrap
 from approvals.hooks import held_calls, opened_hosts, own_prompts, repeated
 from approvals.hooks.connection import connection_of
-from approvals.hooks.hold import LONGEST_HOLD, Verdict, wait_for_verdict
+from approvals.hooks.waiting import LONGEST_HOLD, Verdict, wait_for_verdict
 from approvals.hooks.workspace_of import sign_of_life, workspace_of
 from approvals.models import Action, Status
 from approvals.questions import own_questions

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from approvals.actions import agent_messages, gate, interrupts
 from approvals.evaluation.calls import Call
-from approvals.hooks.hold import Verdict
+from approvals.hooks.waiting import Verdict
 from approvals.models import Action, Status
 from dashboard import json_text
 from dashboard.database import clock

@@ -26,8 +26,8 @@ from approvals.agents.hook_events import (
 from approvals.hooks import before_call, other_hooks, own_prompts, people
 from approvals.hooks.connection import connection_of
 from approvals.hooks.endings import call_ended, turn_or_session_ended
-from approvals.hooks.hold import check_size, read_body, read_caller
 from approvals.hooks.responses import fails_closed
+from approvals.hooks.waiting import check_size, read_body, read_caller
 from approvals.hooks.workspace_of import sign_of_life, workspace_of
 from approvals.sessions import acp, hearing, prompts
 from dashboard.door.walk import takes_tokens
