@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dashboard.problems import invalid, not_allowed
 from dashboard.site import search
-from dashboard.site.search_limits import Hit, Limits
+from dashboard.site.search_limits import Hit, Limits, Scan
 from dashboard.web.api_base import PROBLEMS
 
 router = Router(tags=["search"])
@@ -80,7 +80,10 @@ def read_search(
         people=search.people_named(request.auth, person.replace("\0", "\ufffd")),
         before=before.replace("\0", "\ufffd"),
     )
-    found = search.found_of(request.auth, q, kind or "", limits)
+    return _answer(search.found_of(request.auth, q, kind or "", limits))
+
+
+def _answer(found: dict[str, Scan]) -> dict:
     return {
         "hits": [_hit(name, row) for name, scan in found.items() for row in scan.hits],
         "not_all": [

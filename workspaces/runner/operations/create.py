@@ -226,22 +226,7 @@ async def run_set_up(job: Job, script: str, *, before=None, keep=None, tree=None
             raise Failed(trouble)
         if before is not None:
             await before(owner)
-        began = time.monotonic()
-        ended = await programs.run(
-            job,
-            [owner.address.shell, *UNTIL_A_FAILURE, of_setup(script, job.driver.capabilities)],
-            cwd="/workspace",
-            env={"HANDRAIL_PHASE": "setup"},
-            timeout_s=settings.HANDRAIL_SETUP_SECONDS,
-            owner=owner,
-            phase="setup",
-        )
-        job.setup_seconds = round(time.monotonic() - began, 3)
-        await job.driver.end_programs(owner)
-        if not ended["ok"]:
-            raise Failed(ended["reason"])
-        if ended["exit_status"] != 0:
-            raise Failed(_why_it_failed(ended, await job.output_tail(ended)))
+        await _run_script(job, owner, script)
         if keep is not None:
             await keep(owner)
     finally:
@@ -249,6 +234,26 @@ async def run_set_up(job: Job, script: str, *, before=None, keep=None, tree=None
         await job.daemon.network.close(owner.run_id)
         await job.driver.clear(owner)
         await job.thread(shutil.rmtree, home, ignore_errors=True)
+
+
+async def _run_script(job: Job, owner, script: str):
+    """Run the setup script and end its programs. Raise Failed with the end of its output."""
+    began = time.monotonic()
+    ended = await programs.run(
+        job,
+        [owner.address.shell, *UNTIL_A_FAILURE, of_setup(script, job.driver.capabilities)],
+        cwd="/workspace",
+        env={"HANDRAIL_PHASE": "setup"},
+        timeout_s=settings.HANDRAIL_SETUP_SECONDS,
+        owner=owner,
+        phase="setup",
+    )
+    job.setup_seconds = round(time.monotonic() - began, 3)
+    await job.driver.end_programs(owner)
+    if not ended["ok"]:
+        raise Failed(ended["reason"])
+    if ended["exit_status"] != 0:
+        raise Failed(_why_it_failed(ended, await job.output_tail(ended)))
 
 
 def _why_it_failed(ended: dict, output: str) -> str:
