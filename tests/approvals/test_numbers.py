@@ -62,7 +62,7 @@ def test_the_canonical_form_of_any_number_is_its_own_text_and_no_two_are_one():
 
 
 @pytest.mark.parametrize("text", TOO_LARGE)
-def test_what_no_program_holds_is_refused_in_words(text):
+def test_what_no_program_holds_is_refused(text):
     with pytest.raises(Problem, match="send it as a text"):
         strict_json.loads(f'{{"n":{text}}}'.encode())
 

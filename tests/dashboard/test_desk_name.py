@@ -101,7 +101,7 @@ def test_the_desk_listens_on_both_loopbacks(product):
 
 
 @both_loopbacks
-def test_a_program_on_the_other_loopback_is_said_at_the_start(new_product):
+def test_a_program_on_the_other_loopback_is_reported_at_the_start(new_product):
     product = new_product()
     with socket.create_server(("::1", product.port), family=socket.AF_INET6):
         done = product.manage("up")

@@ -152,7 +152,7 @@ def keys_of(homes, settings):
     return move
 
 
-def test_an_installation_with_other_keys_than_its_database_is_refused_in_words(keys_of, db):
+def test_an_installation_with_other_keys_than_its_database_is_refused(keys_of, db):
     first = keys_of("a", "host-a")
     bootstrap.same_keys_as_others()
     noted = identity.register().keys

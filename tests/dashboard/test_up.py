@@ -69,14 +69,14 @@ def test_doctor_agrees(product):
     assert any(line.startswith(("ok    driver sandbox", "note  driver sandbox")) for line in lines)
 
 
-def test_a_second_one_on_the_same_home_is_refused_in_words(product):
+def test_a_second_one_on_the_same_home_is_refused(product):
     done = product.manage("up")
     assert done.returncode == 1
     assert f"Handrail is running already on {product.home} (process {product.process.pid})" in done.stderr
     assert product.get("/readyz").status == 200
 
 
-def test_a_port_that_is_taken_is_refused_in_words(new_product):
+def test_a_port_that_is_taken_is_refused(new_product):
     product = new_product()
     with socket.create_server(("127.0.0.1", product.port)):
         done = product.manage("up")
@@ -166,7 +166,7 @@ def test_a_database_of_a_newer_handrail_is_refused_and_left_alone(new_product):
     assert not (product.home / "backups").exists()
 
 
-def test_a_damaged_database_is_refused_in_words(new_product):
+def test_a_damaged_database_is_refused(new_product):
     product = new_product()
     product.prepare()
     path = product.home / "handrail.sqlite3"

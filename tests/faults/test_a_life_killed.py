@@ -189,7 +189,7 @@ def test_the_engine_killed_at_a_step(held, engine, chance, seed, one_round):
     desk.check(seed)
 
 
-def test_an_engine_that_is_away_is_said_and_what_is_asked_for_meanwhile_is_done_after_it(held, engine):
+def test_an_engine_that_is_away_is_reported_and_what_is_asked_for_meanwhile_is_done_after_it(held, engine):
     desk, wish = held
     stays, pauses, goes = (Life(desk, wish) for _ in range(3))
     for life in (stays, pauses, goes):

@@ -48,7 +48,7 @@ def ask(product, token, tag=None):
     return product.post("/api/v1/actions", token, body)
 
 
-def test_a_full_disk_is_said_and_nothing_is_lost(small_disk):
+def test_a_full_disk_is_reported_and_nothing_is_lost(small_disk):
     product = Product(small_disk / "home", HANDRAIL_RESERVE_BYTES="60000000")
     try:
         product.start()

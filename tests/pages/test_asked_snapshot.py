@@ -72,7 +72,7 @@ def test_actions_that_come_before_the_runner_begins_share_one(up, ask, runner):
     assert [(asked(action)[0], len(noted(action))) for action in (first, second)] == [(2, 1), (2, 1)]
 
 
-def test_a_snapshot_that_fails_is_said_and_noted(up, ask, runner, bob, browser_of, read, api, token_of):
+def test_a_snapshot_that_fails_is_reported_and_noted(up, ask, runner, bob, browser_of, read, api, token_of):
     (paths.tree_of(up) / "calc.py").unlink()
     paths.tree_of(up).rmdir()
     action = ask(PUSH, workspace=up)

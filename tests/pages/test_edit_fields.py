@@ -137,7 +137,7 @@ def test_without_a_schema_the_value_says_the_type(asked, form, send):
         ("channel", "#all", "not one of the available choices"),
     ],
 )
-def test_what_does_not_fit_is_said_at_its_field_and_changes_nothing(asked, form, send, label, text, said):
+def test_what_does_not_fit_is_reported_at_its_field_and_changes_nothing(asked, form, send, label, text, said):
     action = asked(input_schema=SCHEMA)
     names, held = form(action)
     response = send(action, **(held | {names[label]: text}))

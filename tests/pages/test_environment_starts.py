@@ -45,7 +45,7 @@ def test_a_devcontainer_json_fills_the_form_and_saves_nothing(lead, team):
     assert "<b>" not in lead.post("/environments/devcontainer/", {"text": text}).text
 
 
-def test_a_file_that_cannot_be_read_is_said_at_its_field(lead):
+def test_a_file_that_cannot_be_read_is_reported_at_its_field(lead):
     page = say(lead.post("/environments/devcontainer/", {"text": "{"}))
     assert "This is not a devcontainer.json" in page
     assert 'aria-invalid="true"' in page

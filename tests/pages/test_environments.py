@@ -178,7 +178,7 @@ def test_a_container_is_a_choice_once_a_host_can_run_one(lead, default, docker_i
         ({"driver": "docker", "image": "/etc"}, "Images are built from the folders in HANDRAIL_LOCAL_SOURCES only"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(lead, default, docker_is_here, fields, words):
+def test_what_cannot_be_is_refused(lead, default, docker_is_here, fields, words):
     assert words in say(save(lead, default, **fields))
     assert Environment.objects.count() == 1
 

@@ -118,7 +118,7 @@ def test_while_it_pushes_the_page_says_so_and_has_no_second_button(push, lena, b
     assert 'action="/w/payments/shop/push/"' not in text
 
 
-def test_what_arrived_is_said_and_listed(push, shop, lena, browser_of, read):
+def test_what_arrived_is_reported_and_listed(push, shop, lena, browser_of, read):
     over = push(ARRIVED)
     push(ARRIVED | {"pushed": {"branch": "agent/y", "sha": SHA, "from": "ab" * 20}}, branch="agent/y", label="bob")
     client = browser_of(lena)

@@ -112,7 +112,7 @@ def test_the_page_names_size_and_frozen_programs(workspace, alice, browser_of, r
     assert f'href="{address(workspace, "size/")}"' in text
 
 
-def test_drift_is_said_and_a_new_set_up_is_offered_to_leads(workspace, lena, bob, browser_of, read):
+def test_drift_is_reported_and_a_new_set_up_is_offered_to_leads(workspace, lena, bob, browser_of, read):
     first = workspace.environment
     Manifest.objects.filter(snapshot=workspace.baseline).update(body=made_with(first))
     assert "Rebuild with version" not in read(browser_of(lena), address(workspace))
@@ -156,7 +156,7 @@ def test_a_byte_by_byte_proof_is_one_tap(workspace, alice, browser_of, read):
     assert [operation.kind for operation in Operation.objects.all()] == ["prove"]
 
 
-def test_a_silent_host_is_said_and_nothing_is_replaced(workspace, alice, browser_of, read):
+def test_a_silent_host_is_reported_and_nothing_is_replaced(workspace, alice, browser_of, read):
     long_ago = clock.now() - timedelta(minutes=5)
     workspace.runner = Runner.objects.create(host="cellar", heartbeat_at=long_ago, unclear=["Something runs here."])
     workspace.save()

@@ -56,7 +56,7 @@ def test_a_key_is_shown_by_its_public_part_alone(lead, team, key):
     assert not any(line in page for line in private.splitlines()[:-1])
 
 
-def test_a_refused_key_is_said_at_its_field_and_is_not_repeated(lead, team, key):
+def test_a_refused_key_is_reported_at_its_field_and_is_not_repeated(lead, team, key):
     private, _ = key("deploy")
     page = say(set_key(lead, private, ""))
     assert "ssh-keyscan HOST" in page

@@ -73,7 +73,7 @@ def test_a_check_in_a_new_workspace_each_time(browser_of, lena, place, team):
         ({"place": "workspace:1:x"}, "is not one of the available choices"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(browser_of, lena, place, wrong, said):
+def test_what_is_wrong_is_reported_at_its_field(browser_of, lena, place, wrong, said):
     page = browser_of(lena).post("/schedules/new/", FORM | {"place": place} | wrong)
     assert (page.status_code, said in page.content.decode()) == (200, True)
     assert not Schedule.objects.exists()

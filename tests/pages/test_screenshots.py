@@ -85,7 +85,7 @@ def test_a_person_sends_one_and_every_page_of_the_snapshot_has_it(workspace, ali
     assert client.get(f"{HERE}screenshot/").status_code == 404
 
 
-def test_another_takes_its_place(workspace, api):
+def test_a_new_screenshot_replaces_the_old_one(workspace, api):
     for data in (png(1, 1), JPEG):
         assert api("post", data).status_code == 201
     assert [(it.kind, it.width, it.height) for it in Screenshot.objects.all()] == [("image/jpeg", 3, 2)]
@@ -102,13 +102,13 @@ def test_another_takes_its_place(workspace, api):
     ],
     ids=["svg", "gif", "no header", "nothing", "too large"],
 )
-def test_what_is_no_picture_is_refused(workspace, api, bob, send, data, status):
+def test_an_invalid_picture_is_refused(workspace, api, bob, send, data, status):
     assert api("post", data).status_code == status
     assert "The screenshot is kept." not in send(bob, data).content.decode()
     assert Screenshot.objects.count() == 0
 
 
-def test_who_may_not(workspace, vera, mallory, browser_of, send, api):
+def test_a_viewer_may_not_keep_a_screenshot(workspace, vera, mallory, browser_of, send, api):
     assert send(vera, png(1, 1)).status_code == 403
     assert send(mallory, png(1, 1)).status_code == 404
     assert api("post", png(1, 1), address=API.replace("/2/", "/9/")).status_code == 404

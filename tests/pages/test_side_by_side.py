@@ -168,7 +168,7 @@ def test_a_deleted_snapshot_is_found_in_the_fork_that_began_with_it(fork, parent
     assert "is deleted" in told("cart-fork", "cart", status=409)["detail"]
 
 
-def test_what_cannot_be_beside_each_other(fork, parent, team, agent, told):
+def test_workspaces_that_cannot_be_compared(fork, parent, team, agent, told):
     make_workspace(team, agent, "stranger")
     assert "no common snapshot" in told("cart", "stranger", status=409)["detail"]
     assert "the same one" in told("cart", "cart", status=422)["detail"]

@@ -101,7 +101,7 @@ def test_damage_is_named_until_it_is_mended(workspace, kept, round_of, vera, ali
     assert len(store.read(two, b"second.bin")) == 100_000
 
 
-def test_who_may_have_it_done(kept, team, vera, lena, mallory, browser_of):
+def test_only_admins_may_start_maintenance(kept, team, vera, lena, mallory, browser_of):
     for person, status in ((vera, 403), (lena, 403), (mallory, 404)):
         for what in ("check", "collect", "repair", "stop"):
             response = browser_of(person).post(f"/storage/{team.slug}/{what}/", {"work": "check"})

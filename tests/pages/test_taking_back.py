@@ -50,7 +50,7 @@ def parts(page) -> list[dict]:
     return list({fields["index"]: fields for fields in found}.values())
 
 
-def test_one_part_goes_back_and_the_other_stays(product, lead, workspace):
+def test_one_part_of_a_file_is_undone_and_the_other_stays(product, lead, workspace):
     at = f"/w/main/{workspace[0]}/changes/?from=2&to=live"
     found = parts(lead.get(at))
     assert len(found) == 2
@@ -123,7 +123,7 @@ def test_a_renamed_file_goes_back_to_its_name(product, lead, workspace):
     assert ("text" in names, "moved" in names) == (True, False)
 
 
-def test_one_file_comes_back_and_the_other_stays(product, lead, workspace):
+def test_one_file_is_restored_and_the_other_stays(product, lead, workspace):
     key, token = workspace
     at = f"/w/main/{key}/changes/?from=2&to=live"
     lead.post(f"/w/main/{key}/changes/back/", {"from": "2", "path": "other"}, at=at)

@@ -97,7 +97,7 @@ def test_since_you_were_here_counts_from_the_last_visit(ask, decide, bob, browse
     assert "<b>1</b> denied" in text
 
 
-def test_a_first_visit_is_told_of_the_last_24_hours(ask, bob, browser_of, read):
+def test_a_first_visit_shows_the_last_24_hours(ask, bob, browser_of, read):
     old = ask({"command": "git push origin old"})
     Action.objects.filter(pk=old.pk).update(created_at=clock.now() - timedelta(hours=25))
     ask(PUSH)
@@ -142,7 +142,7 @@ def test_waiting_narrows_by_tier_and_says_when_nothing_fits(ask, bob, browser_of
     assert "No open requests match these filters." in read(client, "/waiting/?agent=nobody")
 
 
-def test_what_has_expired_waits_no_more(ask, bob, browser_of, read):
+def test_an_expired_action_is_not_among_the_waiting(ask, bob, browser_of, read):
     action = ask(PUSH)
     Action.objects.filter(pk=action.pk).update(expires_at=clock.now() - timedelta(seconds=1))
     text = read(browser_of(bob), "/waiting/")

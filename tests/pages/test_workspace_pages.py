@@ -90,7 +90,7 @@ def test_a_workspace_is_created_from_an_environment_that_names_its_driver(team, 
     assert not Workspace.objects.filter(key="task-3").exists()
 
 
-def test_the_same_name_with_another_source_is_refused_in_words(workspace, lena, browser_of, settings, tmp_path):
+def test_the_same_name_with_another_source_is_refused(workspace, lena, browser_of, settings, tmp_path):
     settings.HANDRAIL_LOCAL_SOURCES = [tmp_path]
     (tmp_path / "repo").mkdir()
     fields = {"team": "payments", "key": workspace.key, "git": str(tmp_path / "repo")}
@@ -315,7 +315,7 @@ def test_a_check_is_run_by_its_button(workspace, lena, browser_of, read):
     assert (Command.objects.get().shown, Command.objects.get().check_name) == ("pytest -q", "tests")
 
 
-def test_an_empty_command_is_refused_in_words(workspace, lena, browser_of):
+def test_an_empty_command_is_refused(workspace, lena, browser_of):
     response = browser_of(lena).post(f"{HERE}checks/run/", {"command": "  "}, follow=True)
     assert "The command is empty." in response.content.decode()
     assert not Command.objects.exists()

@@ -121,7 +121,7 @@ def test_an_exported_log_verifies(verify, log, tmp_path, team):
         (lambda lines: [], "The file is empty"),
     ],
 )
-def test_what_was_done_to_a_log_is_found(verify, log, tmp_path, change, words):
+def test_a_changed_log_is_found(verify, log, tmp_path, change, words):
     checkpoint = verify("checkpoint", _file(tmp_path, log))[1]
     status, said = verify("log", _file(tmp_path, change(log)), "--checkpoint", checkpoint)
     assert (status, words in said) == (1, True), said
@@ -244,7 +244,7 @@ def _with_call_changed(record: dict) -> dict:
         (lambda a, b: [a, {}], "Line 2 is not an approval with a passkey."),
     ],
 )
-def test_what_was_done_to_the_approvals_is_found(verify, proof, tmp_path, change, words):
+def test_changed_approvals_are_found(verify, proof, tmp_path, change, words):
     records, log = proof
     status, said = verify("passkeys", _records(tmp_path, change(*records)), "--log", log)
     assert (status, words in said) == (1, True), said

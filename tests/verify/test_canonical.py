@@ -20,7 +20,7 @@ VALUES = st.recursive(
 @example({"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "ö": 7})
 @example([1e21, 1e20, 1e-6, 1e-7, -0.0, 5e-324, 1.7976931348623157e308, 123456789012345680000.0, 1.5e-7])
 @example(['\x00\x1f\x7f\u2028"\\\b\f', (), {}, ((1,),)])
-def test_it_writes_what_rfc8785_writes(value):
+def test_the_canonical_form_is_that_of_rfc8785(value):
     try:
         expected = rfc8785.dumps(value)
     except ValueError:

@@ -140,7 +140,7 @@ def test_no_operation_of_the_api_changes_a_folder_unasked(
         ("POST", "/workspaces/calc/keep", "Accept the files of calc as they are"),
     ],
 )
-def test_what_takes_something_from_people_becomes_a_card(folder, of_people, api, agent_token, method, path, title):  # noqa: F811
+def test_an_agents_change_to_work_of_people_becomes_a_card(folder, of_people, api, agent_token, method, path, title):  # noqa: F811
     address = path.format(**{name: row.pk for name, row in of_people.items()})
     response = api(agent_token).generic(method, f"/api/v1{address}", "{}", content_type="application/json")
     assert (response.status_code, response.json()["action"]["title"]) == (202, title)

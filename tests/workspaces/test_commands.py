@@ -151,7 +151,7 @@ def test_a_command_that_is_not_utf8_is_refused_and_nothing_runs(desk, key):
     desk.get(f"/workspaces/{key}/files/nonutf8", expect=404)
 
 
-def test_a_working_folder_that_is_not_there_is_a_reason_in_words(desk, key):
+def test_a_working_folder_that_is_not_there_is_the_reason(desk, key):
     asked = desk.post(f"/workspaces/{key}/commands", {"command": "true", "cwd": "/workspace/none"}).json
     done = desk.finished(asked["id"])
     assert (done["state"], done["exit_status"]) == ("settled", None)

@@ -67,7 +67,7 @@ def test_the_setup_script_runs_in_the_workspace_before_the_first_snapshot(desk):
     assert desk.get(f"/workspaces/{made['key']}/files/who").body == b"1000\n"
 
 
-def test_a_setup_script_that_fails_says_so_in_words(desk):
+def test_a_setup_script_that_fails_is_reported(desk):
     made = desk.create(setup="echo about to fail\nfalse\n")
     assert made["state"] == "failed"
     assert "exit 1" in made["reason"]

@@ -45,7 +45,7 @@ def test_what_has_no_effect_or_is_refused_is_named(folder):
     assert [line for line in told.splitlines() if not line.startswith(" ")] == ["Used:", "Without effect:", "Refused:"]
 
 
-def test_a_team_that_is_not_there_or_a_folder_without_a_file_is_an_error_in_words(folder, team, tmp_path):
+def test_a_team_that_is_not_there_or_a_folder_without_a_file_is_an_error(folder, team, tmp_path):
     with pytest.raises(CommandError, match="There is no team nowhere"):
         run(folder(image="debian:12"), "--team", "nowhere", "--save", "dcs")
     with pytest.raises(CommandError):

@@ -150,13 +150,13 @@ def test_a_set_up_that_leaves_the_workspace_alone_runs_once(desk, docker):
     assert sum(setup in json.loads(path.read_text())["argv"] for path in found) == 1
 
 
-def test_an_image_that_is_not_there_is_a_reason_in_words(desk, docker):
+def test_an_image_that_is_not_there_is_the_reason(desk, docker):
     made = docker(image="handrail/nowhere:1")
     assert made["state"] == "failed"
     assert "There is no image 'handrail/nowhere:1' on this Docker engine" in made["reason"]
 
 
-def test_an_image_whose_name_stands_for_another_one_now_is_said_at_the_next_start(desk, docker, engine):
+def test_an_image_whose_name_stands_for_another_one_now_is_reported_at_the_next_start(desk, docker, engine):
     name = f"drift-{uuid.uuid4().hex[:8]}"
     engine.tag(IMAGE, "handrail/test", name)
     key = docker(image=f"handrail/test:{name}")["key"]
@@ -206,7 +206,7 @@ def test_no_git_of_the_workspace_makes_its_bundle(desk, docker, repository, tmp_
     assert f"{first} HEAD" in told.stdout
 
 
-def test_the_image_of_a_private_registry_is_refused_in_words(desk, docker, product, lead_token):
+def test_the_image_of_a_private_registry_is_refused(desk, docker, product, lead_token):
     lead, name = type(desk)(product, lead_token), f"tagged-{uuid.uuid4().hex[:8]}"
     lead.post("/environments", {"name": name, "driver": "docker", "image": "127.0.0.1:1/team/app:3.12"})
     told = lead.post(f"/environments/{name}/image/pull", expect=409).json

@@ -186,7 +186,7 @@ def test_an_ephemeral_one_is_archived_before_the_command_ends(told):
     assert patch["name"] == f"{passing.key}-changes"
 
 
-def test_without_anybody_who_could_stop_it_that_is_said_and_done_at_the_next_start(told):
+def test_without_anybody_who_could_stop_it_that_is_reported_and_done_at_the_next_start(told):
     key = told.seen["sandbox"].key
     assert (told.alone.returncode, told.alone.stdout) == (1, "")
     assert (

@@ -59,7 +59,7 @@ def test_an_agents_push_waits_and_arrives_once_it_is_allowed(desk, repository, l
     assert (ended["status"], _branch(path, "agent/work")) == ("succeeded", sha)
 
 
-def test_a_push_that_would_lose_commits_is_refused_in_words(desk, repository, lead_token):
+def test_a_push_that_would_lose_commits_is_refused(desk, repository, lead_token):
     path, *_ = repository
     lead = type(desk)(desk.product, lead_token)
     key = lead.create(source={"git": str(path), "ref": "main"})["key"]

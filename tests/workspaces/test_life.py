@@ -184,7 +184,7 @@ def test_what_is_asked_for_before_anybody_saw_a_crash_runs_after_a_resume(life, 
     assert ended == ["", killed]
 
 
-def test_an_end_that_fails_is_said_and_tried_again_until_it_holds(life, kind, killed):
+def test_an_end_that_fails_is_reported_and_tried_again_until_it_holds(life, kind, killed):
     key, tree = marked(life, **kind())
     life.run(key, "echo last > words")
     owner = owner_of(life.product, tree)
@@ -307,7 +307,7 @@ def test_wakes_at_the_same_time_are_one(life):
 # Orphans -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_runs_without_a_row_is_stopped_and_told_within_a_minute(life, kind):
+def test_a_run_without_a_row_is_stopped_and_reported_within_a_minute(life, kind):
     key, tree = marked(life, **kind())
     owner = owner_of(life.product, tree)
     script = (
@@ -328,7 +328,7 @@ def test_what_runs_without_a_row_is_stopped_and_told_within_a_minute(life, kind)
 # Limits and services -------------------------------------------------------------------------------------------------
 
 
-def test_one_that_is_too_large_stands_still_until_it_is_small_again(life):
+def test_a_workspace_above_its_disk_limit_is_frozen_until_it_is_smaller(life):
     key, _ = marked(life, environment="small")
     life.run(key, "head -c 20000000 /dev/urandom > big")
     frozen = until(lambda: (w := life.get(f"/workspaces/{key}").json)["vitals"].get("frozen") and w)

@@ -86,7 +86,7 @@ def _pressed(visitor, key, fields) -> str:
     return page
 
 
-def test_what_the_page_shows_is_pushed(key, desk, visitor, repository):
+def test_the_shown_commits_are_pushed(key, desk, visitor, repository):
     sha = _commit(desk, key, "# shown")
     page = visitor.get(f"/w/main/{key}/export/")
     assert (sha[:10] in page, "# shown" in page, "calc.py" in page) == (True, True, True)

@@ -39,7 +39,7 @@ def test_each_failure_has_its_words_and_its_code(kind, error, reason, code):
     assert outcome_of(error, kind(), Operation(phase=Phase.STARTED)) == told
 
 
-def test_more_stands_beside_the_words():
+def test_a_refusal_has_data_beside_its_sentence():
     refused = Refused("3 paths were changed.", ReasonCode.CONFLICTS, safety_snapshot=4)
     told = {"ok": False, "reason": "3 paths were changed.", "reason_code": "conflicts", "safety_snapshot": 4}
     assert refused.outcome() == told
@@ -52,7 +52,7 @@ def test_more_stands_beside_the_words():
 
 
 @pytest.mark.parametrize(("phase", "uncertain"), [(Phase.CLAIMED, False), (Phase.STARTED, True)])
-def test_what_broke_after_it_started_is_unclear(phase, uncertain):
+def test_an_operation_that_broke_after_its_start_is_uncertain(phase, uncertain):
     assert outcome_of(KeyError("x"), Stop(), Operation(phase=phase)) == {
         "ok": False,
         "reason": "Internal error in the runner (KeyError('x')).",

@@ -159,7 +159,7 @@ def test_an_agents_revision_leaves_the_files_of_the_gate(desk, mode):
     assert (read(desk, key, gate), read(desk, key, "other")) == (b"{}\n", b"2\n")
 
 
-def test_what_makes_no_sense_is_refused(desk):
+def test_an_invalid_revision_is_refused(desk):
     key = made_of(desk, ("a", b"a1\n"))
     for wish, status in (({}, 409), ({"upload": "no"}, 422), ({"git": "ext::sh -c id"}, 422), ({"mode": "x"}, 422)):
         desk.post(f"/workspaces/{key}/revisions", wish, status)

@@ -52,7 +52,7 @@ def begun(desk, request, require, tmp_path) -> tuple[str, Path]:
         desk.call("DELETE", f"/workspaces/{made}", expect=None)
 
 
-def test_what_sleeps_wakes_as_it_was(desk, begun):
+def test_a_sleeping_workspace_wakes_as_it_was(desk, begun):
     key, tree = begun
     seed = int(os.environ.get("HANDRAIL_TEST_SEED") or time.time_ns() % 10**6)
     chance, was, after, took = random.Random(seed), {}, {}, {"pause": [], "resume": [], "round": []}

@@ -366,7 +366,7 @@ def test_run_now_has_the_permissions_of_its_caller(nightly, alice, call):
     assert call("DELETE", f"/schedules/{nightly.pk}", alice)[0] == 409
 
 
-def test_whoever_changes_it_answers_for_it(nightly, alice, call):
+def test_a_schedule_runs_as_the_person_who_changed_it(nightly, alice, call):
     status, told = call("PATCH", f"/schedules/{nightly.pk}", alice, {"command": "make all", "budget_minutes": 5})
     assert (status, told["owner"], told["command"], told["budget_minutes"]) == (200, "alice", "make all", 5)
     assert Event.objects.get(verb="schedule.changed").data["changed"] == ["budget_minutes", "command"]

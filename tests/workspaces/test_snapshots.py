@@ -186,7 +186,7 @@ def test_a_path_that_is_not_utf8_is_restored_by_the_name_that_diffs_give(desk, k
 
 
 @pytest.mark.parametrize("named", [[], [""], ["!!!!"], ["YQ"], [7]])
-def test_what_is_no_base64_is_refused_and_nothing_restored(desk, key, named):
+def test_invalid_base64_is_refused_and_nothing_restored(desk, key, named):
     desk.run(key, "echo other > a")
     desk.post(f"/workspaces/{key}/snapshots/1/restore", {"paths_b64": named}, expect=422)
     assert desk.get(f"/workspaces/{key}").json["busy"] is None

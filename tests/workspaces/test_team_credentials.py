@@ -116,7 +116,7 @@ def test_a_host_that_refuses_a_token_names_the_secret_that_was_sent(team, source
     assert git("branch", "--list", "work", cwd=bare) == ""
 
 
-def test_another_team_does_not_get_it(other_team, token, source):
+def test_a_team_token_is_not_given_to_another_team(other_team, token, source):
     assert not team_credentials.credential_of(other_team, source).is_sent
 
 

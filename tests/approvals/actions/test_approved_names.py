@@ -157,7 +157,7 @@ def test_a_refusal_is_not_hidden_by_an_exit_status_of_zero(desk):
     assert "Refused meanwhile: write /home/agent/beside" in action["result"]["note"]
 
 
-def test_what_cannot_be_done_in_full_does_not_begin(desk):
+def test_an_approved_call_that_cannot_be_done_in_full_does_not_begin(desk):
     prepared(desk)
     asked = desk.ask("Bash", {"command": "touch began; rm -rf /workspace"})
     desk.decide(asked)
@@ -228,7 +228,7 @@ def test_an_approved_call_changes_the_files_that_it_finds(desk):
     walks(desk, FOUND)
 
 
-def test_a_call_that_would_remove_the_manifest_is_refused_in_words(desk):
+def test_a_call_that_would_remove_the_manifest_is_refused(desk):
     prepared(desk)
     for command in KEPT:
         asked = desk.ask("Bash", {"command": f"touch began; {command}"})
@@ -259,7 +259,7 @@ def test_a_call_that_was_refused_a_protected_file_becomes_a_card_that_opens_it(d
     assert desk.ask("Bash", {"command": "git reset --hard HEAD"})["tier"] == "medium"
 
 
-def test_a_refusal_of_a_protected_file_is_told_with_its_name_though_the_call_exits_with_0(desk):
+def test_a_refused_protected_file_is_named_although_the_call_exits_with_0(desk):
     prepared(desk)
     desk.put("edit.py", b"open('.github/workflows/ci.yml', 'w')\n")
     action = desk.over(desk.ask("Bash", {"command": "python3 edit.py || true"}))

@@ -89,7 +89,7 @@ def test_a_script_that_stayed_the_same_runs_once(desk):
     assert (desk.over(asked)["status"], desk.file("same-ran")) == ("succeeded", b"ran\n")
 
 
-def test_what_the_agent_runs_itself_is_refused_when_its_script_changed(desk):
+def test_a_call_of_the_agent_is_refused_when_its_script_changed(desk):
     desk.put("own.sh", b"echo one\n")
     asked = desk.ask("Bash", {"command": "bash own.sh"}, mode="gate")
     desk.decide(asked)
@@ -157,7 +157,7 @@ def test_a_file_that_comes_in_between_is_a_change(desk, run, command, swap, said
     assert look(desk, asked)["reasons"][0] == CHANGED.format(said)
 
 
-def test_what_a_script_reads_is_not_bound(desk, run):
+def test_files_that_a_script_reads_are_not_bound(desk, run):
     run("echo 'cat data.txt; . ./inner.sh' > outer.sh; echo 1 > data.txt; echo true > inner.sh")
     asked = desk.ask("Bash", {"command": "bash outer.sh"}, mode="gate")
     assert paths(asked) == ["outer.sh"]

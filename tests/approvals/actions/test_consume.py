@@ -40,7 +40,7 @@ def test_a_call_that_the_policy_allowed_is_used_once(ask, consume):
     assert code(consume, action) == "already_consumed"
 
 
-def test_what_waits_or_was_denied_is_not_used(ask, decide, consume, bob):
+def test_a_pending_or_denied_call_is_not_used(ask, decide, consume, bob):
     action = ask()
     assert code(consume, action) == "not_approved"
     decide(action, "deny", by=bob)
@@ -69,7 +69,7 @@ def test_an_approval_lapses(ask, decide, consume, bob):
     assert action.status == Status.EXPIRED
 
 
-def test_what_expired_unanswered_is_not_used(ask, consume):
+def test_an_expired_call_is_not_used(ask, consume):
     action = ask()
     Action.objects.filter(pk=action.pk).update(expires_at=clock.now())
     assert code(consume, action) == "expired"
@@ -106,7 +106,7 @@ def test_an_approval_is_revoked_when_a_new_policy_forbids_the_call(ask, decide, 
     assert (action.status, action.result["by"]) == (Status.CANCELLED, "policy 2")
 
 
-def test_what_the_new_policy_wants_two_people_for_is_revoked(ask, decide, consume, bob, new_policy):
+def test_an_approval_is_revoked_when_a_new_policy_wants_two_people(ask, decide, consume, bob, new_policy):
     action = decide(ask(), by=bob)
     new_policy('mode = "irreversible"\ncritical = ["Bash(git push *)"]\n')
     assert code(consume, action) == "revoked"
@@ -120,7 +120,7 @@ def test_two_approvals_stay_enough_when_a_new_policy_asks_for_two(ask, decide, c
     assert consume(action).status == Status.RUNNING
 
 
-def test_what_only_the_old_policy_allowed_is_revoked(ask, consume, new_policy):
+def test_an_allowance_of_the_old_policy_is_revoked(ask, consume, new_policy):
     action = ask(LIST)
     new_policy(default_policy("everything"))
     assert code(consume, action) == "revoked"
@@ -154,7 +154,7 @@ def test_the_agent_says_how_it_ended(ask, consume, caller, ended):
     assert (refused.value.status, refused.value.extra["code"]) == (409, "outcome_conflict")
 
 
-def test_what_does_not_run_has_no_outcome(ask, caller):
+def test_a_call_that_does_not_run_has_no_outcome(ask, caller):
     with pytest.raises(Problem) as refused:
         gate.outcome(ask(), "succeeded", caller=caller)
     assert refused.value.status == 409

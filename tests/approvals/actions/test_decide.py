@@ -26,7 +26,7 @@ def test_one_denial_denies(ask, decide, bob):
     assert Decision.objects.get().final
 
 
-def test_what_is_critical_takes_two_different_people(ask, decide, bob, lena):
+def test_a_critical_call_takes_two_people(ask, decide, bob, lena):
     action = decide(ask(FORCE), by=bob)
     assert (action.status, Decision.objects.get().final) == (Status.PENDING, False)
     action = decide(action, by=lena)
@@ -101,7 +101,7 @@ def refusal(decide, *args, **kwargs) -> Problem:
 
 @pytest.mark.parametrize("second", ["approve", "deny", "edit"])
 @pytest.mark.parametrize("first", ["approve", "deny"])
-def test_whoever_comes_second_hears_who_won(ask, decide, bob, lena, first, second):
+def test_the_second_decision_names_the_first(ask, decide, bob, lena, first, second):
     action = ask()
     decide(action, first, by=bob)
     more = {"arguments": LIST} if second == "edit" else {}

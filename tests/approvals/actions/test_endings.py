@@ -21,7 +21,7 @@ def late(ask):
     return action
 
 
-def test_what_nobody_answered_expires(late):
+def test_an_unanswered_call_expires(late):
     assert gate.sweep() == 1
     late.refresh_from_db()
     assert (late.status, late.result["by"], late.ended_at is not None) == (Status.EXPIRED, "nobody", True)
@@ -29,7 +29,7 @@ def test_what_nobody_answered_expires(late):
     assert Event.objects.filter(subject_id=str(late.pk), verb="action.expired").count() == 1
 
 
-def test_whoever_looks_sees_that_it_expired_without_a_sweep(late, caller):
+def test_an_expired_call_is_shown_as_expired_before_the_sweep(late, caller):
     assert gate.find(late.pk, caller=caller).status == Status.EXPIRED
 
 
@@ -69,7 +69,7 @@ def test_the_agent_takes_back_what_waits_and_what_it_did_not_collect(ask, decide
         assert Event.objects.filter(subject_id=str(action.pk), verb="action.cancelled").count() == 1
 
 
-def test_what_runs_is_not_taken_back(ask, consume, caller):
+def test_a_running_call_cannot_be_withdrawn(ask, consume, caller):
     action = consume(ask(LIST))
     with pytest.raises(Problem) as refused:
         gate.cancel(action, caller=caller)

@@ -58,7 +58,7 @@ def test_the_log_and_the_agent_hear_whose_grant_it_was(ask, give, bob, api, agen
     "other",
     [{"command": "git push origin dev"}, {"command": "git push origin main && ls"}, FORCE, PUSH | {"timeout": 5}],
 )
-def test_another_call_waits(ask, give, bob, other):
+def test_a_grant_covers_no_other_call(ask, give, bob, other):
     give(ask(), by=bob)
     assert ask(other).status == Status.PENDING
 
@@ -193,7 +193,7 @@ def test_a_grant_ends_when_everything_is_stopped(ask, give, bob, alice, person, 
     assert ask().status == Status.PENDING
 
 
-def test_what_runs_without_asking_uses_none_up(ask, give, bob):
+def test_an_allowed_call_uses_no_grant(ask, give, bob):
     grant = give(ask(), by=bob)
     assert ask(LIST).grant is None
     grant.refresh_from_db()

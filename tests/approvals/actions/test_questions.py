@@ -153,7 +153,7 @@ def test_an_answer_is_found_in_the_transcript_of_the_session(talk, tmp_path, pla
     assert talk.messages(action)[1] == ("answer", "The release is cut from main." if is_read else "")
 
 
-def test_what_an_agent_says_at_the_end_of_its_turn_is_its_answer(talk):
+def test_the_last_message_of_a_turn_answers_the_open_question(talk):
     session, command = uuid.uuid4().hex, f"{PUSH}-stop"
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(talk.hook, command, session)

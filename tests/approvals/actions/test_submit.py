@@ -34,13 +34,13 @@ def test_a_forbidden_call_is_denied_with_the_reason(ask):
     assert verbs(action) == ["action.submitted", "action.denied"]
 
 
-def test_what_is_risky_waits(ask):
+def test_a_risky_call_waits(ask):
     action = ask(PUSH)
     assert (action.status, action.tier, action.quorum, action.undo) == (Status.PENDING, Tier.HIGH, 1, "no")
     assert verbs(action) == ["action.submitted", "action.waiting"]
 
 
-def test_what_is_critical_waits_for_two(ask):
+def test_a_critical_call_waits_for_two_people(ask):
     action = ask(FORCE)
     assert (action.tier, action.quorum) == (Tier.CRITICAL, 2)
 

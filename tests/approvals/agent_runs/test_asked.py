@@ -73,7 +73,7 @@ def test_a_turn_that_a_person_ended_asks_and_runs_nothing_more(working, lena, ca
         ({"exit_status": None, "ok": False, "reason": "Unknown.", "reason_code": "forgotten"}, "Unknown."),
     ],
 )
-def test_whatever_ends_a_turn_ends_what_it_asked(working, caller, how, why):
+def test_the_end_of_a_turn_ends_its_open_calls(working, caller, how, why):
     action, other = ask(working, caller), ask(working, caller, session="a person's own")
     ended(working, **how)
     status, code, note = state_of(action)
@@ -95,7 +95,7 @@ def test_a_cancelled_command_and_a_met_budget_end_it_too(working, lena, caller):
     assert state_of(again)[0] == "cancelled"
 
 
-def test_what_sub_agents_asked_ends_with_it(working, caller):
+def test_the_end_of_a_turn_ends_open_calls_of_sub_agents(working, caller):
     rows = {"team": working.team, "agent": working.agent, "dialect": "codex"}
     rows |= {"started_at": clock.now(), "last_at": clock.now()}
     own = AgentSession.objects.create(native_id=working.native_id, **rows)
@@ -118,7 +118,7 @@ def test_calls_of_a_session_without_a_known_id_are_cancelled_too(working, lena, 
         ask(working, caller, session="of codex")
 
 
-def test_a_call_that_it_was_running_is_unclear_then(working, lena, caller):
+def test_a_running_call_is_uncertain_after_its_turn(working, lena, caller):
     action = ask(working, caller)
     gate.decide(action, Answer("approve", action.digest), caller=caller_of(lena))
     Action.objects.filter(pk=action.pk).update(status="running", consumed_at=clock.now())

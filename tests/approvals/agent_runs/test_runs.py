@@ -227,7 +227,7 @@ def test_an_answer_between_counts_the_tries_anew(working, lena):
         ({"ok": False, "reason": "No such file.", "reason_code": "not_started"}, "starting", "crashed"),
     ],
 )
-def test_what_ended_it_decides_what_follows(working, outcome, state, end):
+def test_the_end_of_a_turn_decides_the_next_state(working, outcome, state, end):
     run = ended(working, exit_status=None, **outcome)
     assert (run.state, told(run)[0]) == (state, ("task", end))
 
@@ -330,7 +330,7 @@ def test_minutes_count_work_and_not_waiting(working, lena):
     assert follow().budget_met == "11 minutes"
 
 
-def test_what_it_asks_waits_for_a_day(working, agent, workspace):
+def test_a_call_of_a_run_waits_for_a_day(working, agent, workspace):
     ask = {"tool": "Bash", "arguments": {"command": "git push --force origin main"}, "session": working.native_id}
     caller = caller_by_token(find_token(make_token(workspace.team, agent=agent)))
     action, _ = gate.submit(Call(**ask, workspace=workspace, mode="gate"), caller=caller)

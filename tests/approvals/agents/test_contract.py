@@ -44,7 +44,7 @@ def ask_hook(hook, agent_token, program):
 # Calls ---------------------------------------------------------------------------------------------------------------
 
 
-def test_what_the_policy_allows_runs_with_its_own_arguments(ask_hook, dialect):
+def test_an_allowed_call_runs_with_its_own_arguments(ask_hook, dialect):
     assert ask_hook(LIST) == ("runs", LIST)
     action = Action.objects.get()
     assert (action.tool, action.session, action.status) == ("Bash", SESSION, Status.RUNNING)
@@ -69,7 +69,7 @@ def test_a_late_yes_counts_when_the_call_comes_again(ask_hook, decide, bob):
     assert Action.objects.get().status == Status.RUNNING
 
 
-def test_a_denial_reaches_the_model_with_its_words(ask_hook, decide, bob):
+def test_a_denial_reaches_the_model_with_its_reason(ask_hook, decide, bob):
     ask_hook(PUSH)
     decide(Action.objects.get(), "deny", by=bob, comment="not on a Friday")
     done, reason = ask_hook(PUSH)

@@ -86,7 +86,7 @@ def test_the_users_own_settings_stay_and_come_back_byte_for_byte(merging, home, 
 
 
 @pytest.mark.parametrize("merging", MERGING, ids=lambda dialect: dialect.name)
-def test_what_the_user_changed_meanwhile_stays(merging, home, hooks_of, connection):
+def test_a_change_of_the_user_meanwhile_stays(merging, home, hooks_of, connection):
     file = put(merging, home, hooks_of(merging), connection)
     file.write_text(json.dumps(json.loads(file.read_text()) | {"model": "new"}))
     home_settings.take_out(merging, home, ours=str(connection), before=None)

@@ -91,7 +91,7 @@ def test_a_command_waits_for_its_yes_and_then_runs_once(desk):
     assert desk.file("count") == b"ran\n"
 
 
-def test_what_is_denied_never_runs(desk):
+def test_a_denied_action_never_runs(desk):
     asked = desk.ask("Bash", {"command": "touch denied; curl -s https://example.com"})
     desk.decide(asked, "deny", comment="no network here")
     time.sleep(1)
@@ -153,7 +153,7 @@ def test_a_path_relative_to_cwd_and_one_from_the_root_are_the_same_file(desk):
         ("Edit", {"file_path": "a", "old_string": "a"}, {}),
     ],
 )
-def test_what_the_broker_cannot_carry_out_is_refused(desk, tool, arguments, more):
+def test_a_call_that_cannot_be_brokered_is_refused(desk, tool, arguments, more):
     def known():
         return [row["id"] for row in desk.ok("GET", f"{ACTIONS}?workspace={desk.key}&limit=200")["actions"]]
 

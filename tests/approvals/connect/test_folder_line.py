@@ -70,7 +70,7 @@ def test_without_the_program_calls_elsewhere_pass_and_calls_below_do_not(ask, tm
         assert ask(folder, below) == DENIED
 
 
-def test_whatever_of_handrail_is_gone(ask, tmp_path, gone):
+def test_the_line_decides_when_the_program_or_python_is_gone(ask, tmp_path, gone):
     folder, elsewhere = made(tmp_path / "shop"), made(tmp_path / "elsewhere")
     assert (ask(folder, elsewhere, gone=gone), ask(folder, folder, gone=gone)) == (0, DENIED)
     assert ask(folder, elsewhere, gone=gone, role="report") == 0

@@ -18,7 +18,7 @@ def tier(desk, command, **more):
     return asked["tier"]
 
 
-def test_what_a_script_does_decides_how_strict_its_run_is(desk):
+def test_the_content_of_a_script_decides_the_tier_of_its_run(desk):
     desk.put("tools/run.sh", b"#!/bin/bash\necho ok\n")
     assert tier(desk, "bash tools/run.sh") == "high"
     desk.put("tools/run.sh", b"#!/bin/bash\necho ok && git push --force origin main\n")

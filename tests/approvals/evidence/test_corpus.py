@@ -22,7 +22,7 @@ def test_the_corpus_is_whole():
 
 
 @pytest.mark.parametrize(("command", "title", "undo", "evidence"), rows())
-def test_what_a_card_says_of_a_command_is_right(command, title, undo, evidence):
+def test_the_evidence_of_each_command_is_right(command, title, undo, evidence):
     verdict = classify("Bash", {"command": command}, policy=Policy())
     parts = [f"{e['what']}: {', '.join(e['names'])}".strip() for e in verdict.commands if e["what"] in GATHERED]
     assert (verdict.title, verdict.undo, "; ".join(parts)) == (title, undo, evidence)

@@ -36,7 +36,7 @@ def evidence(arguments):
 
 
 @pytest.mark.parametrize(("patch", "tier", "title", "undo", "says"), rows())
-def test_what_a_card_says_of_a_patch_is_right(patch, tier, title, undo, says):
+def test_the_evidence_of_each_patch_is_right(patch, tier, title, undo, says):
     arguments = {"command": patch}
     verdict = classify("apply_patch", arguments, policy=POLICY)
     assert (verdict.tier, verdict.title, verdict.undo, evidence(arguments)) == (tier, title, undo, says)
@@ -91,7 +91,7 @@ def test_hidden_characters_in_what_it_adds_ask():
         {"command": wrapped("\n".join(f"*** Add File: f{n}\n+x" for n in range(MAX_FILES + 1)))},
     ],
 )
-def test_what_may_be_read_in_two_ways_asks(arguments):
+def test_an_ambiguous_patch_asks(arguments):
     with pytest.raises(BadPatch):
         read_patch(arguments)
     assert classify("apply_patch", arguments, policy=POLICY).tier == "high"
@@ -102,7 +102,7 @@ def test_only_a_newline_ends_a_line():
     assert (edit.path, edit.added) == ("a", "x\u2028*** Delete File: b\x0c*** Delete File: c")
 
 
-def test_of_many_files_a_few_reasons_are_told():
+def test_a_patch_of_many_files_names_a_few_reasons():
     patch = wrapped("\n".join(f"*** Add File: f{n}\n+x" for n in range(9)))
     verdict = classify("apply_patch", {"input": patch}, policy=POLICY)
     assert len(verdict.reasons) == 6

@@ -58,7 +58,7 @@ def soon():
 # It works ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_the_policy_allows_runs_at_once_with_its_own_input(hook, agent_token):
+def test_an_allowed_call_runs_at_once_with_its_own_input(hook, agent_token):
     asked = LIST | {"description": "Look round", "timeout": 120000}
     answer = full(hook(agent_token, before(asked)))
     said = answer.json["hookSpecificOutput"]
@@ -144,7 +144,7 @@ def test_the_persons_terminal_says_that_a_call_was_edited(hook, agent_token, dec
     assert said == f"Handrail: bob edited and approved A-1: http://127.0.0.1:8000/actions/{action.pk}/"
 
 
-def test_what_expires_while_it_is_held_is_not_a_no(hook, agent_token, soon, settings):
+def test_a_call_that_expires_while_it_waits_is_not_denied(hook, agent_token, soon, settings):
     settings.HANDRAIL_HOLD_SECONDS = 30
 
     def expire(action):

@@ -84,7 +84,7 @@ def test_the_beginning_and_the_end_of_a_session_are_in_the_log(hook, agent_token
     ]
 
 
-def test_what_failed_keeps_its_exit_status_and_output(hook, agent_token):
+def test_a_failed_call_keeps_its_exit_status_and_output(hook, agent_token):
     hook(agent_token, before(LIST))
     error = "Exit code 2\nls: cannot access 'x'\0\u202e"
     full(hook(agent_token, after(hook_event_name="PostToolUseFailure", error=error)))

@@ -73,7 +73,7 @@ def test_a_token_that_was_used_is_refused(device, undoable, notify, answer, bob)
     assert Decision.objects.count() == 1
 
 
-def test_another_person_cannot_use_it(device, undoable, notify, answer, bob, lena, browser_of):
+def test_another_person_cannot_use_the_token(device, undoable, notify, answer, bob, lena, browser_of):
     device(bob)
     action = undoable()
     token = notify()[0].payload["tokens"]["approve"]
@@ -82,7 +82,7 @@ def test_another_person_cannot_use_it(device, undoable, notify, answer, bob, len
     assert (action.status, PushToken.objects.filter(used_at=None).count()) == (Status.PENDING, 2)
 
 
-def test_another_session_of_the_same_person_cannot_use_it(device, undoable, notify, answer, bob, browser_of, client):
+def test_another_session_of_the_person_cannot_use_the_token(device, undoable, notify, answer, bob, browser_of, client):
     device(bob)
     action = undoable()
     token = notify()[0].payload["tokens"]["approve"]

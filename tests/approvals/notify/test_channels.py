@@ -114,7 +114,7 @@ def test_with_a_device_it_waits_until_nobody_has_seen_it(channel, device, ask, n
     assert len(ntfy.messages) == 1
 
 
-def test_what_somebody_has_seen_is_not_repeated(channel, device, ask, notify, report, ntfy, bob, lena):
+def test_a_seen_action_is_not_repeated(channel, device, ask, notify, report, ntfy, bob, lena):
     device(bob)
     channel(bob)
     client = device(lena)

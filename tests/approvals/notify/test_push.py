@@ -121,7 +121,7 @@ def test_a_device_that_is_gone_is_removed(device, ask, notify, bob, push_service
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_what_fails_for_now_is_tried_again(device, ask, notify, bob, push_service, status):
+def test_a_temporary_failure_is_tried_again(device, ask, notify, bob, push_service, status):
     device(bob)
     push_service.answer("bob", status)
     ask(PUSH)

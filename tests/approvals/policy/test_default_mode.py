@@ -12,12 +12,12 @@ def tier(command, **context):
 
 
 @pytest.mark.parametrize("kind", ASKS)
-def test_what_may_do_harm_asks(kind):
+def test_a_harmful_command_asks(kind):
     assert [command for command in ASKS[kind] if tier(command) in ("low", "medium")] == []
 
 
 @pytest.mark.parametrize("kind", RUNS)
-def test_its_harmless_neighbours_run(kind):
+def test_harmless_variants_of_commands_run(kind):
     assert [command for command in RUNS[kind] if tier(command) not in ("low", "medium")] == []
 
 
@@ -101,7 +101,7 @@ def test_the_file_in_which_claude_code_plans_is_not_asked_about(root, tool):
         "/workspace/.claude/plans/x.md",
     ],
 )
-def test_its_neighbours_are_asked_about(path):
+def test_files_beside_the_plans_ask(path):
     assert classify("Write", {"file_path": path, "content": "x"}, policy=Policy()).tier == "high"
 
 

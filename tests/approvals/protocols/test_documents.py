@@ -59,7 +59,7 @@ def test_a_write_to_another_version_changes_nothing(at):
         ("state", {"body": {}, "more": 1}),
     ],
 )
-def test_what_is_wrong_is_refused(at, name, wish):
+def test_an_invalid_document_is_refused(at, name, wish):
     assert at("PUT", wish, name=name)[0] in (404, 413, 422)
     assert not AgentDocument.objects.exists()
 

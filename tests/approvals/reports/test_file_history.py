@@ -158,7 +158,7 @@ def test_a_restored_file_comes_from_the_restore(desk, read):
     assert [(act["kind"], act["by"]) for act in version["acts"]] == [("snapshot", "tracing-lead")]
 
 
-def test_what_has_no_lines_is_refused_in_words(desk, read):
+def test_what_has_no_lines_is_refused(desk, read):
     desk.put("binary", b"\0\1\2")
     assert "not text" in read("blame", "binary", expect=409).json["detail"]
     assert read("file-history", "never-there", expect=404).status == 404

@@ -51,7 +51,7 @@ def test_a_call_that_was_not_allowed_is_kept_too(hook, agent_token):
     assert [(m.kind, m.action) for m in Message.objects.all()] == [("call", Action.objects.get())]
 
 
-def test_a_failed_call_and_an_answer_that_is_told_twice(hook, agent_token):
+def test_a_failed_call_and_an_answer_reported_twice(hook, agent_token):
     hook(agent_token, before(CALL))
     hook(agent_token, after(name="PostToolUseFailure", error="Exit code 2\nno such file"))
     for active in (False, True):

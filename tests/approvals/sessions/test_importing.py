@@ -35,7 +35,7 @@ def answer(file, *blocks, **used):
     ]
 
 
-def test_what_hooks_told_and_what_the_file_says_are_the_same_rows(hook, agent_token, claude_file, followed):
+def test_hooks_and_transcript_give_the_same_rows(hook, agent_token, claude_file, followed):
     read = followed(claude_file.path)
     hook(agent_token, told("UserPromptSubmit", prompt="Where are we?"))
     hook(agent_token, before(CALL))
@@ -146,7 +146,7 @@ def test_a_pipe_in_the_place_of_a_transcript_does_not_stop_the_sweep(home, follo
     assert Follow.objects.get().problem == "it is no regular file"
 
 
-def test_a_missing_file_is_said_and_read_once_it_is_there(claude_file, followed):
+def test_a_missing_file_is_reported_and_read_once_it_is_there(claude_file, followed):
     read = followed(claude_file.path)
     assert (read(), Follow.objects.get().problem) == (0, "No such file or directory")
     claude_file.write(claude_file.row("user", "go"))

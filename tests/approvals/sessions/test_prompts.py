@@ -47,7 +47,7 @@ def test_a_prompt_of_another_agent_is_not_shown(hook, agent_token, other_agent_t
     assert asked_before(hook, agent_token) is None
 
 
-def test_what_looks_like_a_secret_is_not_kept(hook, agent_token):
+def test_a_text_like_a_secret_is_not_stored(hook, agent_token):
     key = "ghp_" + "a1B2" * 9
     text = f"Use {key} at https://mia:hunter2@git.example.org and password: hunter2, then api_key=abcd1234\0."
     hook(agent_token, prompt(text))

@@ -164,7 +164,7 @@ def test_the_words_of_a_refusal_are_said_cleaned(host, told, words):
     assert f" at {host.url.partition('://')[2]} said 500: {words}." in str(refused.value)
 
 
-def test_a_wrong_token_is_said_with_the_name_of_the_secret(host):
+def test_a_wrong_token_is_reported_with_the_name_of_the_secret(host):
     with pytest.raises(Refused) as refused:
         opened(host, token="not-that-one")
     port = host.url.rpartition(":")[2]

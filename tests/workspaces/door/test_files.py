@@ -157,7 +157,7 @@ def test_other_files_are_written_and_deleted_unasked(agent, files):
     agent.call("DELETE", f"/workspaces/{files}/files/src", expect=200)
 
 
-def test_what_a_person_approved_is_written(agent, lead, files):
+def test_an_approved_write_is_carried_out(agent, lead, files):
     path = f"/workspaces/{files}/files/.github/workflows/approved.yml"
     asked = agent.call("PUT", path, b"on: push\n", expect=202).json["action"]
     lead.post(f"/actions/{asked['id']}/decision", {"verdict": "approve", "digest": asked["digest"]}, expect=200)

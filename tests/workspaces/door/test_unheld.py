@@ -84,7 +84,7 @@ def test_each_verb_that_starts_a_program_is_tried():
 
 
 @pytest.mark.parametrize(("name", "wish"), [(name, wish) for name, wishes in REQUESTS.items() for wish in wishes])
-def test_what_the_gate_would_ask_for_becomes_a_card(unheld, name, wish):
+def test_a_command_that_the_policy_asks_about_becomes_a_card(unheld, name, wish):
     before = unheld.started()
     told = unheld.agent.post(name.removeprefix("POST ").format(key=unheld.key), wish, expect=202).json
     assert (told["status"], told["action"]["tier"]) == ("pending", "high")
@@ -107,7 +107,7 @@ def test_a_workspace_that_is_being_created_refuses_as_ever(unheld):
 
 
 @pytest.mark.parametrize("wish", [{"command": "echo hi"}, {"argv": ["ls"]}, {"command": "ls", "env": {"A": "hi"}}])
-def test_what_the_gate_lets_run_runs_at_once(unheld, wish):
+def test_a_command_that_the_policy_allows_runs_at_once(unheld, wish):
     done = unheld.agent.finished(unheld.agent.post(f"/workspaces/{unheld.key}/commands", wish).json["id"])
     assert done["exit_status"] == 0
 

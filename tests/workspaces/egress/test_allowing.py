@@ -134,7 +134,7 @@ def test_what_is_taken_back_ends_what_is_open(agent, reviewer, workspace, serve,
     agent.finished(asked[1])
 
 
-def test_what_makes_no_sense_is_refused_in_words(agent, reviewer, product, held):
+def test_what_makes_no_sense_is_refused(agent, reviewer, product, held):
     key, host, _port, _ = held
     for wrong in ("10.0.0.1", "0x7f000001", "http://example.org/", "*", "a b", "*.*.org", "exa\0mple.org"):
         said = reviewer.post(f"/workspaces/{key}/network/allow", {"host": wrong}, expect=422).json["detail"]

@@ -149,7 +149,7 @@ def test_the_time_that_patterns_may_take_ends_inside_one_path(tmp_path, git, mon
     assert dirty(tmp_path)["cut_off"].startswith("not all was compared within")
 
 
-def test_more_patterns_than_all_ignore_files_may_have_are_said(tmp_path, git, monkeypatch):
+def test_more_patterns_than_all_ignore_files_may_have_are_reported(tmp_path, git, monkeypatch):
     monkeypatch.setattr(patterns, "MAX_IN_ALL", 2)
     assert dirty(tmp_path)["cut_off"] == "the ignore files have more than 2 patterns"
 

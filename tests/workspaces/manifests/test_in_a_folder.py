@@ -67,7 +67,7 @@ def test_a_file_of_the_users_own_is_never_replaced(folder, show):  # noqa: F811
     assert (path.read_text(), digests(folder.pk)) == ('{"mine": true}\n', frozenset())
 
 
-def test_what_a_crash_left_is_known(folder, show):  # noqa: F811
+def test_a_manifest_left_by_a_crash_is_known(folder, show):  # noqa: F811
     path = show({"snapshot": 1})
     first, record = path.read_bytes(), paths.folder_of(folder.pk) / folder_manifest.RECORD
     known = json.loads(record.read_text())["sha256"]

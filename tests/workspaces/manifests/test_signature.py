@@ -66,7 +66,7 @@ def test_a_changed_one_does_not(signed, how, words):
         verify(how(download), key)
 
 
-def test_another_key_does_not(signed):
+def test_a_manifest_does_not_verify_with_another_key(signed):
     download, _ = signed
     other = b64encode(Ed25519PrivateKey.generate().public_key().public_bytes_raw()).decode()
     with pytest.raises(BadManifest, match="another key"):

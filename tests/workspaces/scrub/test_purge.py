@@ -190,7 +190,7 @@ def test_the_source_as_it_came_is_named_and_forgotten(purge, team, workspace, ke
     assert Store.open(paths.store_of(team.pk)).catalog.holds(bytes(last.tree))
 
 
-def test_the_current_snapshot_stays_and_a_hold_only_goes_when_that_is_said(purge, team, workspace, kept):
+def test_the_current_snapshot_stays_and_a_hold_only_goes_when_that_is_reported(purge, team, workspace, kept):
     held = kept(1, {"config.env": VALUE})
     current = kept(3, {"config.env": VALUE})
     holds.hold(team, snapshot=held, reason="an audit", by=BY)

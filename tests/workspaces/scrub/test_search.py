@@ -54,7 +54,7 @@ def test_a_value_is_found_and_removed_in_its_usual_encodings(wanted, encoded):
 
 
 @pytest.mark.parametrize("value", ["", "short", "a" * 20_000, "\ud800 is no text"])
-def test_other_values_are_refused(value):
+def test_invalid_values_are_refused(value):
     with pytest.raises(Problem):
         Wanted(value)
 

@@ -41,7 +41,7 @@ def rich(work):
     return work
 
 
-def test_what_leaves_comes_back_as_it_was(store, rich, tmp_path):
+def test_an_archived_tree_comes_back_as_it_was(store, rich, tmp_path):
     taken = store.snapshot(LocalTree(rich))
     (tmp_path / "back").mkdir()
     done = import_archive(archived(store, taken.tree), tmp_path / "back")

@@ -12,7 +12,7 @@ def fill(work, name, size=400_000):
     (work / name).write_bytes(os.urandom(size))
 
 
-def test_what_only_a_dropped_tree_needed_goes(store, tree, work, tmp_path):
+def test_content_of_a_dropped_tree_is_collected(store, tree, work, tmp_path):
     fill(work, "first")
     first = store.snapshot(tree, hold=0).tree
     (work / "first").unlink()

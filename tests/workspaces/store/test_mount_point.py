@@ -179,7 +179,7 @@ def test_a_mount_point_is_made_and_removed_among_other_files(store, work):
     assert [path for path in store.compare(taken, tree, full=True).differ if path != b".handrail"] == []
 
 
-def test_its_folder_goes_with_it(store, work):
+def test_the_folder_of_a_mount_point_is_removed_with_it(store, work):
     tree = LocalTree(work)
     before = store.snapshot(tree).tree
     tree.shown = knowing(b"one")

@@ -18,7 +18,7 @@ def viewer(product, lead):
     return lambda terminal, offset=0, token=None, **more: Viewer(product, token or lead.token, terminal, offset, **more)
 
 
-def test_what_is_typed_arrives_and_what_is_printed_comes_back(opened, viewer):
+def test_typed_text_arrives_and_output_comes_back(opened, viewer):
     async def main():
         async with viewer(opened("read -r line; echo got $line; exit 7")) as lena:
             await lena.type(b"hello\r")
@@ -109,7 +109,7 @@ def test_a_hundred_dropped_lines_lose_and_double_nothing(opened, viewer):
     )
 
 
-def test_who_only_looks_types_nothing_resizes_nothing_and_replies_nothing(opened, viewer, reader):
+def test_a_viewer_cannot_type_resize_or_reply(opened, viewer, reader):
     async def main():
         terminal = opened("stty size; read -r line; echo got $line; stty size")
         async with viewer(terminal, token=reader, name="vera") as vera, viewer(terminal) as lena:

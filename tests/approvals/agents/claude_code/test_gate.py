@@ -58,7 +58,7 @@ def test_an_edited_call_runs_and_the_model_reads_of_the_edit(project, model, rev
     assert (action["status"], action["decision"]["edited"]) == ("succeeded", True)
 
 
-def test_what_failed_is_failed_with_its_exit_status_and_output(project, model, reviewer, session):
+def test_a_failed_call_has_its_exit_status_and_output(project, model, reviewer, session):
     model.scripts["SHIP"] = [[call("Bash", command="./deploy.sh one; echo broken pipe; exit 3")], DONE]
     running = project.start("SHIP it", session=session)
     reviewer.answer(reviewer.card(session), "approve")
@@ -160,7 +160,7 @@ def test_bypassing_permissions_does_not_bypass_handrail(project, model, reviewer
     assert project.ran == ["two"]
 
 
-def test_what_only_reads_runs_without_a_card(project, model, reviewer, session):
+def test_a_reading_call_runs_without_a_card(project, model, reviewer, session):
     model.scripts["LOOK"] = [[call("Bash", command="pwd")], DONE]
     project.run("LOOK at it", session=session)
     assert str(project.folder) in model.results_of("LOOK")[0]["content"]
@@ -181,7 +181,7 @@ def test_a_file_is_written_as_it_was_edited_by_the_reviewer(project, model, revi
     assert "rita edited this before it ran" in model.transcript("NOTE")
 
 
-def test_what_is_forbidden_never_reaches_a_person(project, model, reviewer, session):
+def test_a_forbidden_call_never_reaches_a_person(project, model, reviewer, session):
     model.scripts["WIPE"] = [[call("Bash", command="rm -rf /")], DONE]
     project.run("WIPE it", session=session)
     [action] = reviewer.actions(session)

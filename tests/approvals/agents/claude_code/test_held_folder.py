@@ -197,7 +197,7 @@ APPROVED = {
 
 
 @pytest.mark.slow
-def test_what_a_person_approved_runs_as_its_card_showed_it(held, model, session):
+def test_an_approved_call_runs_as_its_card_showed_it(held, model, session):
     # Handrail's own home is another one here, so the calls name this one in full.
     calls = {command.replace("HOME", str(held.project.home)): after for command, after in APPROVED.items()}
     model.scripts["APPROVED"] = [*([call("Bash", command=command)] for command in calls), DONE]

@@ -139,7 +139,7 @@ def test_a_plan_that_is_sent_back_brings_the_comments(all_tools, model, reviewer
 
 
 @pytest.mark.parametrize("tool", ["ExitPlanMode", "AskUserQuestion"])
-def test_what_is_left_to_the_terminal_is_asked_there(all_tools, model, reviewer, session, tool):
+def test_a_question_left_to_the_terminal_is_asked_there(all_tools, model, reviewer, session, tool):
     is_plan = tool == "ExitPlanMode"
     model.scripts["SHIP"] = present(model) if is_plan else [[call(tool, **QUESTION)], DONE]
     mode = "plan" if is_plan else "default"

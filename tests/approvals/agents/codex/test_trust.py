@@ -76,7 +76,7 @@ def test_the_hashes_are_written_and_codex_says_that_it_trusts_them(home, connect
     assert len(trusted(home)) == 5
 
 
-def test_what_the_user_has_in_the_file_stays_and_comes_back(home, connection):
+def test_the_users_config_stays_and_comes_back(home, connection):
     config = home / ".codex/config.toml"
     before = 'model = "gpt"\n[hooks.state."/other:PreToolUse:0:0"]\ntrusted_hash = "sha256:1"'
     config.write_text(before)

@@ -54,7 +54,7 @@ def woken(receiver, n: int) -> list[tuple[str, str]]:
     return [(request.id, request.status) for _, request in receiver.woken]
 
 
-def test_a_receiver_is_told_of_each_end_and_wakes_the_run(receiver, client, reviewer, token):
+def test_a_receiver_gets_each_end_and_wakes_the_run(receiver, client, reviewer, token):
     instance = receiver.receiver.instance_id
     approved, denied = arguments(), arguments()
     first, second = ask(client, approved), ask(client, denied)
@@ -79,7 +79,7 @@ def test_a_receiver_is_told_of_each_end_and_wakes_the_run(receiver, client, revi
     assert receiver.got[1][2]["created_at"] == f"{client.get(first.id).decision.decided_at:%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
-def test_a_receiver_that_was_down_is_told_later_and_once(receiver, client, reviewer):
+def test_a_receiver_that_was_down_gets_the_message_later_and_once(receiver, client, reviewer):
     receiver.hang_up()
     call = arguments()
     asked = ask(client, call)
@@ -99,7 +99,7 @@ def test_a_receiver_that_was_down_is_told_later_and_once(receiver, client, revie
     assert len(receiver.resolved()) == 3
 
 
-def test_what_was_not_told_outlives_the_queue(product, receiver, client, reviewer):
+def test_an_unsent_message_outlives_the_queue(product, receiver, client, reviewer):
     receiver.hang_up()
     call = arguments()
     asked = ask(client, call)

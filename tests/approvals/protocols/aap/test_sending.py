@@ -46,7 +46,7 @@ def try_again():
     AapRequest.objects.filter(notify_at__isnull=False).update(notify_at=early)
 
 
-def test_a_decided_request_is_told_once(ask, bob, receiver):
+def test_a_decision_is_sent_once(ask, bob, receiver):
     request = ask()
     assert (is_due(), tasks.send_webhooks()) == (False, 0)
     answer(request, bob)
@@ -129,7 +129,7 @@ def test_a_message_that_cannot_be_sent_is_tried_later(ask, instance, bob, monkey
     assert instance.problem == "It could not be sent; the queue's log says why."
 
 
-def test_what_another_host_tells_is_left_to_it_until_its_lease_ends(ask, instance, bob, receiver):
+def test_a_message_of_another_host_is_left_to_it_until_its_lease_ends(ask, instance, bob, receiver):
     answer(ask(), bob)
     assert outbox.claim(sending.Webhooks(), clock.now()) != []  # and then the process is killed
     assert (outbox.claim(sending.Webhooks(), clock.now()), tasks.send_webhooks()) == ([], 0)
@@ -137,7 +137,7 @@ def test_what_another_host_tells_is_left_to_it_until_its_lease_ends(ask, instanc
     assert tasks.send_webhooks() == 1
 
 
-def test_an_answer_that_was_taken_back_is_told_anew(ask, bob, receiver):
+def test_a_changed_decision_is_sent_again(ask, bob, receiver):
     request = ask()
     answer(request, bob, "approve")
     assert tasks.send_webhooks() == 1
@@ -149,7 +149,7 @@ def test_an_answer_that_was_taken_back_is_told_anew(ask, bob, receiver):
     assert (first["request_id"], first["id"] == second["id"]) == (second["request_id"], False)
 
 
-def test_an_answer_that_is_taken_back_while_it_is_told_is_told_anew(ask, bob):
+def test_a_decision_changed_while_it_is_sent_is_sent_again(ask, bob):
     request = ask()
     answer(request, bob, "approve")
     [claimed] = outbox.claim(sending.Webhooks(), clock.now())
@@ -171,7 +171,7 @@ def test_a_message_is_given_up_after_a_week(ask, bob):
     assert (request.notify_at, request.sent_at) == (None, None)
 
 
-def test_nobody_is_told_while_the_agent_is_paused(ask, agent, bob, receiver):
+def test_nothing_is_sent_while_the_agent_is_paused(ask, agent, bob, receiver):
     answer(ask(), bob)
     type(agent).objects.update(paused_at=clock.now())
     assert (is_due(), tasks.send_webhooks()) == (False, 0)
