@@ -4,6 +4,7 @@ import json
 
 from approvals.evaluation.calls import beneath
 from approvals.evaluation.own_verbs import gathers
+from dashboard.text.counts import counted
 from dashboard.text.visible_text import plain_size
 from workspaces.operations import runner_client
 
@@ -90,9 +91,9 @@ def say_weight(finding: Finding, told: dict, verb: str):
     finding.names, finding.more = told["paths"], max(0, told["matches"] - len(told["paths"]))
     if told["matches"]:
         least = "" if told["complete"] else "at least "
-        folders = f" and {_count(told['folders'], 'folder')}" if told["folders"] else ""
+        folders = f" and {counted(told['folders'], 'folder')}" if told["folders"] else ""
         size = plain_size(told["bytes"])
-        finding.says.append(f"{verb} {least}{_count(told['files'], 'file')}{folders}, {size}.")
+        finding.says.append(f"{verb} {least}{counted(told['files'], 'file')}{folders}, {size}.")
         finding.says += _by_git(told)
     else:
         finding.says.append("None of it exists now.")
@@ -110,14 +111,10 @@ def _by_git(told: dict) -> list[str]:
     elif told["untracked"]:
         said.append("None of them tracked by git." if mine > 1 else "Not tracked by git.")
     if told["unknown"]:
-        said.append(f"Can't tell whether git tracks {_count(told['unknown'], 'file')}.")
+        said.append(f"Can't tell whether git tracks {counted(told['unknown'], 'file')}.")
     if told["history"]:
-        said.append(f"{_count(told['history'], 'file')} in .git: deletes git history too.")
+        said.append(f"{counted(told['history'], 'file')} in .git: deletes git history too.")
     return said
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Place:

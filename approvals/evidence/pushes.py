@@ -8,6 +8,7 @@ from django.utils import translation
 from approvals.evaluation.calls import beneath
 from approvals.evaluation.own_verbs import gathers
 from dashboard.problems import Problem
+from dashboard.text.counts import counted
 from workspaces.services import export, left_out, pull_requests
 
 from . import commits
@@ -51,7 +52,9 @@ def push(place, steps: list[dict], at: int) -> Finding:
     answer = place.ask("git-push", question | {"steps": earlier})
     _say(finding, answer)
     if made := answer.get("made"):
-        finding.says.append(f"Includes {_count(made, 'commit')} that this command creates first, as without git hooks.")
+        finding.says.append(
+            f"Includes {counted(made, 'commit')} that this command creates first, as without git hooks."
+        )
     if not is_all:
         finding.says.append("Earlier parts may change what it pushes.")
     finding.has_diff = _has_diff(answer)
@@ -149,14 +152,14 @@ def _say_one(finding: Finding, sent: dict):
     files = sent["files"]
     if sent["count"] or files["count"]:
         changes = f"+{files['additions']:,} −{files['deletions']:,}"
-        what = f"{_count(sent['count'], 'commit')}, {_count(files['count'], 'file')}, {changes}"
+        what = f"{counted(sent['count'], 'commit')}, {counted(files['count'], 'file')}, {changes}"
     else:
         what = "nothing new to push"
     finding.says.append(f"Branch {branch}: {what}.")
     if not sent["tracked"]:
         finding.says.append(f"Can't tell whether {branch} already exists there.")
     elif sent["lost"]:
-        finding.says.append(f"Removes {_count(sent['lost'], 'commit')} from {branch}.")
+        finding.says.append(f"Removes {counted(sent['lost'], 'commit')} from {branch}.")
     finding.commits += [(commit["sha"][:10], commit["subject"]) for commit in sent["commits"]]
     finding.files += [tuple(row) for row in files["first"]]
     finding.more += max(0, files["count"] - len(files["first"]))
@@ -174,7 +177,3 @@ def without_secret(address: str) -> str:
     name, colon, _ = user.partition(":")
     hidden = f"{name}:•••" if colon else ("•••" if parts.scheme.startswith("http") else name)
     return urlunsplit(parts._replace(netloc=f"{hidden}@{host}"))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

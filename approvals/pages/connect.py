@@ -20,7 +20,7 @@ from approvals.models import Action, AgentSession
 from dashboard.models import Agent, Team
 from dashboard.people.access import Caller
 from dashboard.people.forms import NewAgentForm
-from dashboard.people.provisioning import agent_of, token_for
+from dashboard.people.provisioning import agent_of, managed_teams, token_for
 from dashboard.web.pages import as_uuid, carry_out, must, show_at, shown_once, signed_in
 
 TABS = [
@@ -84,7 +84,7 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
                 (reverse("connect-phone"), gettext("My phone"), False),
             ],
             "address": settings.HANDRAIL_PUBLIC_URL,
-            "teams": (managed := _managed_teams(caller)),
+            "teams": (managed := managed_teams(caller)),
             "form": form or _form(managed, initial={"name": NAMES.get(tab, "")}),
             "agents": connected,
             "heard": _connected_agents(found, dialects.find(tab)),
@@ -155,10 +155,6 @@ def _agent_facts(dialect: Dialect | None) -> dict:
     }
 
 
-def _managed_teams(caller) -> list[Team]:
-    return [team for team in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", team)]
-
-
 def _form(teams: list[Team], data=None, **more) -> NewAgentForm:
     form = NewAgentForm(data, teams=teams, auto_id="c-%s", **more)
     form.fields["name"].label = gettext("Name of the agent")
@@ -200,7 +196,7 @@ def make(request):
     """Make a token for an agent with the given name; it is shown once, on the next page."""
     team = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
     must(request.caller, "manage_agents", team)
-    form, page = _form(_managed_teams(request.caller), request.POST), _address(request)
+    form, page = _form(managed_teams(request.caller), request.POST), _address(request)
     if not form.is_valid():
         show_at(request, page)
         return _page(request, _tab(request), form)

@@ -20,6 +20,11 @@ def team_by_slug(slug: str) -> Team:
     return Team.objects.get_or_create(slug=slug, defaults={"name": team.name})[0]
 
 
+def managed_teams(caller) -> list[Team]:
+    """Return the teams whose agents the caller may make and change, by name."""
+    return [team for team in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", team)]
+
+
 def agent_of(team: Team, name: str) -> Agent:
     """Return the team's agent, created if missing. Raise ValidationError for an empty or too long name."""
     name = name.strip()

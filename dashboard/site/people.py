@@ -15,7 +15,7 @@ from dashboard.database import clock
 from dashboard.models import Agent, Event, Membership, Role, SecondFactorFor, SignInLink, Team, Token
 from dashboard.people import members, second_factor_rule, ticket_urls, token_list, tokens
 from dashboard.people.forms import NewAgentForm, TicketsForm
-from dashboard.people.provisioning import agent_of, token_for
+from dashboard.people.provisioning import agent_of, managed_teams, token_for
 from dashboard.problems import conflict
 from dashboard.site import invitations
 from dashboard.site.invitations import LINK_VALID, MAX_INVITED
@@ -205,10 +205,6 @@ def agents(request):
     return _agents_page(request)
 
 
-def _managed_teams(caller) -> list[Team]:
-    return [team for team in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", team)]
-
-
 def _agents_page(request, form: NewAgentForm | None = None):
     caller = request.caller
     live_tokens = Count("tokens", filter=Q(tokens__revoked_at=None), distinct=True)
@@ -228,7 +224,7 @@ def _agents_page(request, form: NewAgentForm | None = None):
         {
             "nav": "agents",
             "agents": [(a, of_agents.get(a.pk, []), caller.can("manage_agents", a.team_id)) for a in found],
-            "teams": (managed := _managed_teams(caller)),
+            "teams": (managed := managed_teams(caller)),
             "form": form or NewAgentForm(teams=managed, auto_id="a-%s"),
             "new_token": new_token,
             "valid_for": token_list.VALID_FOR,
@@ -250,7 +246,7 @@ def _agent(request, pk) -> Agent:
 def add_agent(request):
     found = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
     must(request.caller, "manage_agents", found)
-    form = NewAgentForm(request.POST, teams=_managed_teams(request.caller), auto_id="a-%s")
+    form = NewAgentForm(request.POST, teams=managed_teams(request.caller), auto_id="a-%s")
     if not form.is_valid():
         show_at(request, reverse("agents"))
         return _agents_page(request, form)

@@ -11,7 +11,7 @@ from dashboard.database import clock
 from dashboard.database.prepared import Prepared, Slot
 from dashboard.models import Team
 from dashboard.people.access import CallerSlots
-from dashboard.problems import Problem, conflict, invalid, unavailable
+from dashboard.problems import Problem, conflict, invalid, not_allowed, unavailable
 from workspaces import extensions, lifecycle, operations
 from workspaces.api import answers, schemas
 from workspaces.changes import history
@@ -83,6 +83,14 @@ def workspace_out(workspace) -> dict:
 
 def team_of(request):
     return Team.objects.get(pk=request.auth.team_ids[0])
+
+
+def team_for(request, verb: str) -> Team:
+    """Return the caller's team. Problem 403 for agents and without the right."""
+    team = team_of(request)
+    if not request.auth.is_person or not request.auth.can(verb, team):
+        raise not_allowed("You don't have permission to do this.")
+    return team
 
 
 def path_after(request, prefix: str, path: str) -> bytes:

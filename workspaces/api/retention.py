@@ -6,11 +6,11 @@ from django.shortcuts import get_object_or_404
 from ninja import Router, Status
 from pydantic import Field
 
-from dashboard.problems import conflict, not_allowed, not_found
+from dashboard.problems import conflict, not_found
 from dashboard.web.api_base import PROBLEMS
 from dashboard.web.pages import as_uuid
 from workspaces.api import schemas
-from workspaces.api.lookup import find, team_of
+from workspaces.api.lookup import find, team_for
 from workspaces.changes import history
 from workspaces.models import Hold, Operation
 from workspaces.services import retention
@@ -61,21 +61,13 @@ class NewHold(schemas.Strict):
     snapshot: int | None = Field(None, ge=1, le=2**31 - 1)
 
 
-def _team(request, verb: str):
-    """Return the caller's team. Problem 403 for agents and without the right."""
-    team = team_of(request)
-    if not request.auth.is_person or not request.auth.can(verb, team):
-        raise not_allowed("You don't have permission to do this.")
-    return team
-
-
 @router.get("/retention", response={200: dict} | PROBLEMS)
 def show(request):
     """Return the rules in force, each with its `source` (default, team or environment), and when the next sweep is.
 
     `late_since` is when the last complete sweep ended, if that is more than two days ago.
     """
-    team = _team(request, "read")
+    team = team_for(request, "read")
     rules = retention.Rules.of(team)
     late = next((since for _, since in sweeps.late([team.pk])), None)
     told = {"rules": [_rule(one) for one in rules.all_in_force()], "next_sweep": retention.next_sweep()}
@@ -95,7 +87,7 @@ def _rule(found) -> dict:
 @router.put("/retention", response={200: dict} | PROBLEMS)
 def save(request, wish: RulesIn):
     """Replace the team's own rules. Rules that delete something are saved only with the `confirm` of their preview."""
-    team = _team(request, "manage_retention")
+    team = team_for(request, "manage_retention")
     proposal = confirming.propose(team, _changes(team, wish.rules))
     if proposal.needs_confirmation and wish.confirm != proposal.digest:
         told = {"preview": _shown(proposal.preview), "confirm": proposal.digest}
@@ -119,14 +111,14 @@ def preview(request, on: str = ""):
 
     `on` (YYYY-MM-DD): what sweeps delete until the one of that day, if nothing is used or made until then.
     """
-    team = _team(request, "read")
+    team = team_for(request, "read")
     return Status(200, _shown(retention.preview(team, at=sweep_on(on) if on else None)))
 
 
 @router.post("/retention/preview", response={200: dict} | PROBLEMS)
 def propose(request, wish: RulesIn):
     """Return what the next sweep would delete under other rules, and the `confirm` with which they can be saved."""
-    team = _team(request, "manage_retention")
+    team = team_for(request, "manage_retention")
     proposal = confirming.propose(team, _changes(team, wish.rules))
     return Status(200, _shown(proposal.preview) | {"confirm": proposal.digest})
 
@@ -162,26 +154,26 @@ def _shown(found: Preview) -> dict:
 @router.get("/retention/sweeps", response={200: dict} | PROBLEMS)
 def list_sweeps(request):
     """Return the last sweeps, the newest first, with their progress and reports."""
-    return Status(200, {"sweeps": [_sweep(row) for row in sweeps.of_team(_team(request, "read"))]})
+    return Status(200, {"sweeps": [_sweep(row) for row in sweeps.of_team(team_for(request, "read"))]})
 
 
 @router.post("/retention/sweeps", response={202: dict} | PROBLEMS)
 def run(request, wish: NewSweep = None):
     """Sweep now, or with `dry_run` report what a sweep would delete now."""
-    team = _team(request, "manage_retention")
+    team = team_for(request, "manage_retention")
     return Status(202, _sweep(sweeps.request(team, by=request.auth.actor, dry_run=bool(wish and wish.dry_run))))
 
 
 @router.post("/retention/sweeps/stop", response={202: dict} | PROBLEMS)
 def stop(request):
     """Stop the sweep in progress after its current batch; the rest is due at the next one."""
-    return Status(202, _sweep(sweeps.stop(_team(request, "manage_retention"), by=request.auth.actor)))
+    return Status(202, _sweep(sweeps.stop(team_for(request, "manage_retention"), by=request.auth.actor)))
 
 
 @router.post("/retention/sweeps/put-off", response={201: dict} | PROBLEMS)
 def put_off(request, wish: PutOff):
     """Put off all sweeps of the team for some days: a hold on the whole team, which can be released."""
-    team = _team(request, "manage_retention")
+    team = team_for(request, "manage_retention")
     return Status(201, _hold_out(sweeps.put_off(team, wish.days, by=request.auth.actor, reason=wish.reason)))
 
 
@@ -203,14 +195,14 @@ def _sweep(row: Operation) -> dict:
 @router.get("/retention/holds", response={200: dict} | PROBLEMS)
 def list_holds(request):
     """Return the holds in force, the newest first."""
-    rows = Hold.objects.active().filter(team=_team(request, "read")).select_related("team", "workspace", "snapshot")
+    rows = Hold.objects.active().filter(team=team_for(request, "read")).select_related("team", "workspace", "snapshot")
     return Status(200, {"holds": [_hold_out(row) for row in rows.order_by("-created_at")]})
 
 
 @router.post("/retention/holds", response={201: dict} | PROBLEMS)
 def hold(request, wish: NewHold):
     """Hold a snapshot, a workspace or the whole team: nothing deletes it until the end, or until it is released."""
-    team = _team(request, "hold")
+    team = team_for(request, "hold")
     workspace = find(request, wish.workspace) if wish.workspace else None
     if wish.snapshot and workspace is None:
         raise not_found("snapshot")
@@ -229,7 +221,7 @@ def release(request, hold_id: str):
 
 
 def _may_hold(request):
-    _team(request, "hold")
+    team_for(request, "hold")
     return request.auth.actor
 
 

@@ -4,10 +4,9 @@ from typing import Literal
 
 from ninja import Router, Status
 
-from dashboard.problems import not_allowed
 from dashboard.web.api_base import PROBLEMS
 from workspaces.api import schemas
-from workspaces.api.lookup import team_of
+from workspaces.api.lookup import team_for
 from workspaces.services import store_maintenance
 from workspaces.services.store_maintenance import Round
 
@@ -19,18 +18,10 @@ class NewWork(schemas.Strict):
     full: bool = False
 
 
-def _team(request, verb: str):
-    """Return the caller's team. Problem 403 for agents, who must not see others' disk usage, and without the right."""
-    team = team_of(request)
-    if not request.auth.is_person or not request.auth.can(verb, team):
-        raise not_allowed("You don't have permission to do this.")
-    return team
-
-
 @router.get("/storage", response={200: dict} | PROBLEMS)
 def storage(request):
     """Return the bytes that deleting each workspace frees, as last measured, and each kind of work with its outcome."""
-    team = _team(request, "read")
+    team = team_for(request, "read")
     weighed = [
         {"key": w.key, "snapshots": count, "frees": size}
         for w, count, size in store_maintenance.freed_by_workspace(team)
@@ -59,7 +50,7 @@ def ask(request, work: WorkName, wish: NewWork = None):
 
     `full` checks every byte.
     """
-    team = _team(request, "manage_retention")
+    team = team_for(request, "manage_retention")
     full = bool(wish and wish.full and work == "check")
     return Status(202, _shown(store_maintenance.request(team, work, by=request.auth.actor, full=full)))
 
@@ -68,5 +59,5 @@ def ask(request, work: WorkName, wish: NewWork = None):
 def stop(request, work: WorkName):
     """Cancel the work in progress; what is not done yet stays as it is."""
     return Status(
-        202, _shown(store_maintenance.cancel(_team(request, "manage_retention"), work, by=request.auth.actor))
+        202, _shown(store_maintenance.cancel(team_for(request, "manage_retention"), work, by=request.auth.actor))
     )

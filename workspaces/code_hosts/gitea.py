@@ -3,12 +3,13 @@
 import re
 from urllib.parse import quote
 
-from workspaces.code_hosts.answers import is_of_a_fork, number_of, one_line, text_of, web_address
+from workspaces.code_hosts.answers import number_of, text_of, web_address
 from workspaces.code_hosts.base import Opened, PullRequest
-from workspaces.code_hosts.host import PER_PAGE, CodeHost
+from workspaces.code_hosts.github_style import GitHubStyle
+from workspaces.code_hosts.host import PER_PAGE
 
 
-class Gitea(CodeHost):
+class Gitea(GitHubStyle):
     kind, name = "gitea", "Gitea"
     draft = "WIP: "
     # pattern: matched at the start of a title alone
@@ -45,17 +46,6 @@ class Gitea(CodeHost):
 
     def listing(self, wanted):
         return f"{self.project}/pulls", {"state": "open", "limit": PER_PAGE}
-
-    def read(self, told, wanted):
-        if is_of_a_fork(told) or text_of(told, "head", "ref") != wanted.branch:
-            return None
-        if text_of(told, "base", "ref") != wanted.base:
-            return None
-        url, title = web_address(text_of(told, "html_url")), one_line(str(told.get("title") or ""))
-        return Opened(number_of(told, "number"), url, wanted.base, is_new=False, title=title)
-
-    async def update(self, number, texts):
-        await self.call("PATCH", f"{self.project}/pulls/{number}", texts)
 
 
 class Forgejo(Gitea):

@@ -7,6 +7,7 @@ what it has.
 
 from pathlib import Path
 
+from dashboard.text.counts import counted
 from workspaces.runner.git import probe
 
 SECONDS = 120.0
@@ -22,7 +23,7 @@ def check(repository: Path, sha: str, tips: list[str], shown: dict) -> str:
         there = ["--not", *_present(git, tips)]
         sent = git("rev-list", sha, *there).split()
         if not _are_listed(sent, shown):
-            return f"It would send {_count(len(sent), 'commit')}, and {_count(shown['count'], 'commit')} were shown."
+            return f"It would send {counted(len(sent), 'commit')}, and {counted(shown['count'], 'commit')} were shown."
         if not _is_there(git, shown["base"], there):
             return f"The repository does not have {shown['base'][:12]}, with which the files were compared."
         listed = [row["sha"] for row in shown["commits"]]
@@ -59,7 +60,3 @@ def _are_same(files: dict, shown: dict) -> bool:
     return files["count"] == shown["count"] and all(
         row[0] == told[0] and (told[1] is None or row == told) for row, told in pairs
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
