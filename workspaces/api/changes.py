@@ -8,7 +8,7 @@ from dashboard.web.pages import download
 from workspaces import operations
 from workspaces.api import schemas
 from workspaces.api.lookup import CONTROLLED, ended_well, find
-from workspaces.changes import history
+from workspaces.changes import downloads, history
 from workspaces.changes.comparisons import Comparison, compare, find_point, lines_of
 from workspaces.changes.forks import compare_forks
 from workspaces.services import export, pull_requests
@@ -61,7 +61,7 @@ def bundle(request, key: str):
     """Return a git bundle of the commits in the workspace: HEAD, branches and tags."""
     workspace = find(request, key)
     ended_well(operations.wait(export.bundle(workspace, by=request.auth.actor), 120))
-    return download(request, history.read_bundle(workspace), f"{workspace.key}.bundle")
+    return download(request, downloads.read_bundle(workspace), f"{workspace.key}.bundle")
 
 
 @router.post("/workspaces/{key}/push", response={202: schemas.PushOut | schemas.AskedOut} | PROBLEMS, tags=["changes"])

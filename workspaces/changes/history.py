@@ -6,12 +6,9 @@ Snapshot row, so that each comparison is between two trees. Reading a snapshot n
 
 import base64
 import json
-import os
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -384,32 +381,6 @@ def largest(workspace: Workspace) -> list[tuple[bytes, int]]:
     """Return (path, bytes on disk) of the largest entries of the live tree, two levels deep, largest first."""
     found = runner_client.ask("GET", f"/workspaces/{workspace.pk}/largest")["largest"]
     return [(base64.b64decode(entry["path_b64"]), entry["bytes"]) for entry in found]
-
-
-def archive(snapshot: Snapshot) -> Iterator[bytes]:
-    """Return an iterator over the snapshot's files as .tar.zst. Raises Problem now if the store cannot be opened."""
-    return piped(partial(store_of(snapshot.workspace).archive, snapshot.tree_hex))
-
-
-def piped(write) -> Iterator[bytes]:
-    """Yield the bytes that `write(file)` writes; closing the iterator ends the writer with a broken pipe."""
-    reading, writing = os.pipe()
-
-    def fill():
-        with suppress(BrokenPipeError), os.fdopen(writing, "wb") as out:
-            write(out)
-
-    threading.Thread(target=fill, daemon=True).start()
-    try:
-        while chunk := os.read(reading, 256 * 1024):
-            yield chunk
-    finally:
-        os.close(reading)
-
-
-def read_bundle(workspace: Workspace) -> Iterator[bytes]:
-    """Return an iterator over the bytes of the workspace's newest git bundle."""
-    return runner_client.pieces(f"/workspaces/{workspace.pk}/bundle")
 
 
 def as_base64(path: bytes) -> str:

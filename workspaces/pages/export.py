@@ -25,7 +25,7 @@ from dashboard.web.pages import (
     take_form,
 )
 from workspaces import lifecycle, operations
-from workspaces.changes import history
+from workspaces.changes import downloads
 from workspaces.changes.comparisons import find_point
 from workspaces.models import Operation
 from workspaces.pages.forms import ForkForm
@@ -192,7 +192,7 @@ def bundle(request, team, key):
     try:
         bundled = export.bundle(head.workspace, by=request.caller.actor)
         _ended(bundled, gettext("The bundle isn't ready yet. Try again."))
-        pieces = history.read_bundle(head.workspace)
+        pieces = downloads.read_bundle(head.workspace)
     except Problem as problem:
         messages.error(request, problem.detail)
         return redirect("workspace-export", team, key)

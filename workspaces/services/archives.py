@@ -10,7 +10,7 @@ from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor
 from workspaces import operations
-from workspaces.changes import guarded, history
+from workspaces.changes import downloads, guarded, history
 from workspaces.models import Operation, Snapshot
 
 KIND = "archive"
@@ -61,7 +61,7 @@ def read(snapshot: Snapshot) -> Iterator[bytes]:
     try:
         file = open(_path(snapshot), "rb")  # noqa: SIM115  # closed when the iterator ends or is closed
     except FileNotFoundError:
-        return history.archive(snapshot)
+        return downloads.archive(snapshot)
     return _pieces(file)
 
 

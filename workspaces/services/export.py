@@ -18,7 +18,7 @@ HOST_SECONDS = 10  # for the source to name its default branch
 
 
 def bundle(workspace, *, by: Actor) -> Operation:
-    """Create a git bundle of the workspace's commits; history.read_bundle reads it once the operation is over."""
+    """Create a git bundle of the workspace's commits; downloads.read_bundle reads it once the operation is over."""
     lifecycle.resume_for_use(workspace, by=by)
     return operations.submit("bundle", workspace=workspace, by=by)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from dashboard.door.entering import is_agent
 from dashboard.problems import Problem, invalid, not_found
-from workspaces.changes import guarded, history
+from workspaces.changes import downloads, guarded, history
 from workspaces.store import StoreError
 
 MAX_ENTRIES = 50_000
@@ -126,7 +126,7 @@ def _stream(files: _Files, base: bytes, entries: list, is_hidden=None) -> Iterat
             if made.left_out:
                 archive.writestr(LEFT_OUT, "Not in this zip:\n" + "".join(f"{line}\n" for line in made.left_out))
 
-    return history.piped(write)
+    return downloads.piped(write)
 
 
 def _add_all(made: _Zip, entries: list):
