@@ -9,7 +9,7 @@ from .leaving import effects_of_name
 from .opens import everything_below
 from .paths import fits_secret
 from .programs import program_effects
-from .programs.files import FIND_TESTS, HIDDEN_FILES, WITHOUT_CONTENT
+from .programs.find import FIND_TESTS, HIDDEN_FILES, WITHOUT_CONTENT
 from .programs.find_names import met_below, safe_names, standing_for
 from .programs.registry import HARMLESS_FLAGS, TEXT_ONLY
 from .programs.tables import READS

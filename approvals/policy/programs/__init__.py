@@ -1,7 +1,27 @@
-"""What Handrail knows about programs: one line each in `tables.py`, a handler for those that need more."""
+"""What Handrail knows about programs: one line each in `tables.py`, a module with a handler for those that need more.
 
-# Each registers its handlers.
-from . import cmake, copies, files, git, network, projects, pythons, queries, shells, text  # noqa: F401
+A module names its programs in `@handles` and has one line below.
+"""
+
+from . import (  # noqa: F401
+    archives,
+    awk,
+    cmake,
+    copies,
+    curl,
+    dd,
+    find,
+    git,
+    jq,
+    network,
+    pagers,
+    patch,
+    projects,
+    pythons,
+    queries,
+    sed,
+    shells,
+)
 from .registry import HANDLERS, program_effects
 
 __all__ = ["HANDLERS", "program_effects"]

@@ -11,8 +11,9 @@ import pytest
 from approvals.policy import Policy, classify, parse_rule, shell
 from approvals.policy.bash import TOO_MUCH
 from approvals.policy.globs import Glob, PathGlob, shell_fits
+from approvals.policy.programs.awk import awk_problem
 from approvals.policy.programs.queries import sql_problem
-from approvals.policy.programs.text import awk_problem, sed_problem
+from approvals.policy.programs.sed import sed_problem
 from approvals.policy.step_budget import TooMuch, limited, spend
 from bench.policy import hostile
 

@@ -1,49 +1,29 @@
-"""sed, awk and jq: programs with a language of their own, whose harmless part is known."""
+"""sed: which commands of its language only print, and what the others write."""
 
 import re
 import string
 from dataclasses import replace
 
 from .. import impacts
-from ..shell_words import Word
 from ..step_budget import spend
-from .edits import edited_in_place
 from .grammar import parse_table, read_arguments
-from .registry import by_grammar, handles, kind
+from .registry import handles
 
 OPTIONS = parse_table(
     """
     sed : -n -E -r -s -u -z -e=sed -i=text? --expression=sed --quiet --silent --regexp-extended --posix --separate
         --null-data --in-place=text? --debug --line-length=num --unbuffered --sandbox : sed? edited*
-    awk : -F=text -v=assign --posix --re-interval --csv : awk in*
-    jq : -n -r -R -j -a -c -s -S -e -M -C --raw-output --compact-output --slurp --raw-input --null-input --sort-keys
-        --exit-status --join-output --ascii-output --color-output --monochrome-output --tab --indent=num
-        --arg=pair --argjson=pair : jq in*
     """,
     "reads",
-)
+)["sed"]
 SED_PLAIN = "pPdDqQ=nNgGhHxzlF"
 WHITE, DIGITS = " \t\n\r\f\v", string.digits
 NAME = string.ascii_letters + string.digits + "_"
 
 
-PAGER = parse_table(
-    "less : -# -NRSFXEeiIMmnr --quit-if-one-screen --no-init --RAW-CONTROL-CHARS --LINE-NUMBERS : in*", "reads"
-)["less"]
-
-
-@handles("less", "more")
-def pager(name, words, simple, judge):
-    """Judge a pager, which starts programs when a person at its terminal asks for that; without one it only prints."""
-    shown = tuple(word.text for word in words if not word.text.startswith("-"))
-    if any(word.text.startswith("+") for word in words):  # such as +!id: it starts by running a command of its own
-        return [impacts.starts(f"gives {name} a command to run")]
-    return [*by_grammar(PAGER, name, words, simple, judge), impacts.builds(f"shows a text with {name}", shown or name)]
-
-
 @handles("sed")
 def sed(name, words, simple, judge):
-    grammar = OPTIONS["sed"]
+    grammar = OPTIONS
     scripted = any(re.match(r"-[nErsuz]*e|--expression", w.text) for w in words)
     arguments, problems = read_arguments(grammar, words)
     edits = [a for a in arguments if a.option in ("-i", "--in-place")] or any(_in_place(w.text) for w in words)
@@ -192,118 +172,13 @@ def _delimited(script, at, mark, *, brackets):
         if brackets and char == "[" and at > unclosed:
             line = script.find("\n", at)
             line = len(script) if line < 0 else line
-            close = script.find("]", _bracket_text(script, at), line)
+            close = script.find("]", bracket_text(script, at), line)
             unclosed, at = (line, at) if close < 0 else (unclosed, close)
         at += 1
     return None
 
 
-def _bracket_text(script, at):
+def bracket_text(script, at):
     """Return the index from which `]` closes the bracket at `at`: directly after `[` or `[^` it is a literal."""
     at += 2 if script[at + 1 : at + 2] == "^" else 1
     return at + (script[at : at + 1] == "]")
-
-
-@handles("awk", "gawk", "mawk")
-def awk(name, words, simple, judge):
-    texts = [word.text for word in words]
-    in_place = any(text in ("-iinplace", "--include=inplace") for text in texts) or "inplace" in texts
-    edited = edited_in_place(name, [Word("-i"), *words], judge) if in_place else []
-    return [*by_grammar(OPTIONS["awk"], name, words, simple, judge), *edited]
-
-
-@kind("assign")
-def assign(word, name, judge):
-    return [] if re.match(r"[A-Za-z_]\w*=", word.text) else [impacts.unknown("assigns what is not a variable")]
-
-
-@kind("awk")
-def awk_program(word, name, judge):
-    if word.opaque or word.splits:
-        return [impacts.unknown("has a program that is unknown until it runs")]
-    problem = awk_problem(word.text)
-    return [impacts.unknown(f"has a program that {problem}")] if problem else []
-
-
-AWK_TOKEN = re.compile(
-    r'\s+|#[^\n]*|"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\d+\.?\d*|\+\+|--|\|\||&&|>>|[<>=!]=|.|\n', re.DOTALL
-)
-AWK_GOES_ON = (",", "||", "&&", "?", ":")  # a newline after them does not end the statement
-AWK_BANNED = {"system", "getline", "close", "fflush", "ENVIRON", "PROCINFO", "ARGV", "ARGC", "SYMTAB", "FUNCTAB"}
-
-
-def awk_problem(program):
-    """Return what in an awk program writes, runs or leaks something, or None."""
-    position, before, printing, depth = 0, "", False, 0
-    while position < len(program):
-        if program[position] == "/" and not _operand(before):
-            if before in ("++", "--"):
-                return "cannot be read with certainty"
-            end = _awk_pattern(program, position + 1)
-            if end is None:
-                return "holds a pattern that cannot be read"
-            position, before = end, "0"
-            continue
-        spend(2)
-        match = AWK_TOKEN.match(program, position)
-        token, position = match.group(), match.end()
-        if (token.isspace() and "\n" not in token) or token.startswith("#"):
-            continue
-        if token in AWK_BANNED or token in ("@", "|", '"', "\\"):
-            return f"uses {token}, which can run something or reach outside"
-        depth += (token in "([") - (token in ")]") if len(token) == 1 else 0
-        if token in ("print", "printf"):
-            printing, depth = True, 0
-        elif token in (";", "}", "{") or ("\n" in token and before not in AWK_GOES_ON):
-            printing = False
-        elif token in (">", ">>") and printing and depth <= 0:
-            return "writes a file"
-        before = token
-    return None
-
-
-def _awk_pattern(program, at):
-    """Return the index after `/…/`, or None; a slash inside brackets ends it only in some awks, so it is None too."""
-    start = at
-    while at < len(program) and program[at] != "\n":
-        spend(1)
-        if program[at] == "/":
-            return at + 1 if at > start else None
-        if program[at] == "[":
-            at = _awk_bracket(program, _bracket_text(program, at))
-            if at is None:
-                return None
-        else:
-            at += 2 if program[at] == "\\" else 1
-    return None
-
-
-def _awk_bracket(program, at):
-    while at < len(program) and program[at] not in "/\n":
-        spend(1)
-        if program[at] == "]":
-            return at + 1
-        at += 2 if program[at] == "\\" else 1
-    return None
-
-
-def _operand(token):
-    if token in ("print", "printf", "return", "in", "case", "if", "while", "else", "do"):
-        return False
-    return token in (")", "]", "$") or bool(re.match(r'[A-Za-z_0-9."]', token))
-
-
-@handles("jq")
-def jq(name, words, simple, judge):
-    return by_grammar(OPTIONS["jq"], name, words, simple, judge)
-
-
-@kind("jq")
-def jq_filter(word, name, judge):
-    if word.opaque or word.splits:
-        return [impacts.unknown("has a filter that is unknown until it runs")]
-    if re.search(
-        r"(?<![.\w\"])env\b|\$ENV|\b(?:import|include|input_filename|modulemeta|get_search_list)\b", word.text
-    ):
-        return [impacts.unknown("has a filter that reads the environment or other files")]
-    return []
