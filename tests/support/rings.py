@@ -177,12 +177,13 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         for mark in _marks(item, met):
             item.add_marker(mark)
-    outside = NOT_IN[config.getoption("--ring")]
-    left_out = [item for item in items if outside & {mark.name for mark in item.iter_markers()}]
+    marks = NOT_IN[config.getoption("--ring")]
+    left_out = [item for item in items if marks & {mark.name for mark in item.iter_markers()}]
     left_out += _further_cases(items, config.getoption("--cases"))
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        outside = set(left_out)
+        items[:] = [item for item in items if item not in outside]
 
 
 def pytest_collection_finish():
