@@ -1,5 +1,6 @@
 """NUL in any text of a call has one answer on both databases: a card that shows it as ␀, or a refusal in words."""
 
+import functools
 import json
 import uuid
 
@@ -103,19 +104,17 @@ def test_nul_in_a_report_after_a_call_is_answered(hook, agent_token, program, st
 
 # The API -------------------------------------------------------------------------------------------------------------
 
-SCHEMA = json.loads(json.dumps(rest.get_openapi_schema(), default=str))
-OPERATIONS = [
-    (method, path, operation)
-    for path, methods in SCHEMA["paths"].items()
-    for method, operation in methods.items()
-    if method in ("get", "post", "put", "patch", "delete")
-]
+
+@functools.cache
+def described() -> dict:
+    """The OpenAPI document; made when a test needs it, as it takes seconds."""
+    return json.loads(json.dumps(rest.get_openapi_schema(), default=str))
 
 
 def example(schema: dict, depth=0):
     """A value of this schema, with each field that it can have."""
     if "$ref" in schema:
-        return example(SCHEMA["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]], depth + 1)
+        return example(described()["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]], depth + 1)
     if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
         return example(next((each for each in choices if each.get("type") != "null"), choices[0]), depth + 1)
     if "const" in schema or "enum" in schema:
@@ -162,7 +161,8 @@ def test_nul_in_a_text_of_any_request_of_the_api_is_answered_in_words(
         if answer.status_code >= 500 and answer.status_code != 503:
             broken.append((method, path, body, answer.content[:200]))
 
-    for method, path, operation in OPERATIONS:
+    paths = described()["paths"].items()
+    for method, path, operation in ((method, path, row[method]) for path, row in paths for method in row):
         names = [each["name"] for each in operation.get("parameters", ()) if each["in"] == "path"]
         filled = path
         for name in names:

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from dashboard.people.access import MATRIX, ROLES
-from tests.support.every_operation import body_of, operations
+from tests.support.every_operation import body_of, names, operations
 from tests.support.pictures import png
 
 VIEWER, REVIEWER, LEAD, ADMIN = (role.value for role in ROLES)
@@ -391,16 +391,14 @@ def may(name: str, role: str) -> bool:
     return least is not None and ROLES.index(role) >= ROLES.index(least)
 
 
-@pytest.mark.parametrize("name", sorted(operations()))
+@pytest.mark.parametrize("name", sorted(names()))
 def test_without_a_token_nobody_comes_in(knock, name):
     for token in ("", "hr_wrong"):
         answer = knock(name, "", token)
         assert (answer.status, answer.json["status"]) == (401, 401)
 
 
-@pytest.mark.parametrize(
-    "name", sorted(n for n in operations() if "{" in n and not n.split()[1].startswith(OF_THE_TEAM))
-)
+@pytest.mark.parametrize("name", sorted(n for n in names() if "{" in n and not n.split()[1].startswith(OF_THE_TEAM)))
 def test_what_another_team_or_agent_owns_is_404(knock, traces, name, elsewhere):
     before = traces()
     strangers = ("strangers admin", "strangers viewer", "strangers agent", "contract other-agent")
@@ -410,7 +408,7 @@ def test_what_another_team_or_agent_owns_is_404(knock, traces, name, elsewhere):
     assert traces() == before
 
 
-@pytest.mark.parametrize("name", sorted(name for name in operations() if "{" not in name and name.startswith("GET")))
+@pytest.mark.parametrize("name", sorted(name for name in names() if "{" not in name and name.startswith("GET")))
 def test_no_list_tells_strangers_anything(knock, things, name):
     for who in ("strangers admin", "strangers agent", "contract other-agent"):
         answer = knock(name, who)
@@ -419,7 +417,7 @@ def test_no_list_tells_strangers_anything(knock, things, name):
             assert things[thing] not in answer.text
 
 
-@pytest.mark.parametrize("name", sorted(name for name in operations() if name not in BY_STATE))
+@pytest.mark.parametrize("name", sorted(name for name in names() if name not in BY_STATE))
 def test_each_role_does_what_the_matrix_says(knock, traces, name):
     """What changes something and is allowed is done for real, row by row, in the other files."""
     before = traces()

@@ -10,7 +10,7 @@ import pytest
 from approvals.models import Action
 from dashboard.database import clock
 from dashboard.people.tokens import make_token
-from tests.support.every_operation import body_of, operations
+from tests.support.every_operation import body_of, names, operations
 from workspaces.models import State, Workspace
 from workspaces.pages.urls import AT, urlpatterns
 
@@ -20,7 +20,7 @@ from .conftest import make_workspace
 PARTS = {"n": "1", "path": "x", "port": "3000", "seq": "1", "measure": "awake_hours", "name": "x"}
 SOME_ID = "00000000-0000-0000-0000-000000000000"
 UNTRASH = "POST /workspaces/{key}/untrash"  # it acts on what is in the trash
-OF_A_KEY = sorted(name for name in operations() if "{key}" in name and name != UNTRASH)
+OF_A_KEY = sorted(name for name in names() if "{key}" in name and name != UNTRASH)
 
 
 @pytest.fixture
@@ -52,6 +52,10 @@ def _send(client, name: str, key: str, **more):
     body = body_of(operations()[name])
     data = b"" if body is None else json.dumps(body).encode()
     return client.generic(method, f"/api/v1{path}", data, "application/json", query_params=query)
+
+
+def test_the_names_of_operations_are_those_of_the_document():
+    assert names() == operations().keys()
 
 
 def test_each_operation_says_which(api, alice, token_of, keys):
