@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
+from .. import impacts
 from ..shell_words import OPAQUE, names
 
 RUNNERS = ("npx", "bunx", "uvx")
@@ -196,3 +197,11 @@ def title(found):
         return f"{act} {what} ({found.program})"
     more = f" and {len(named) - 1} more" if len(named) > 1 else ""
     return f"{act} {named[0][:60]}{more} ({found.program})"
+
+
+def installs_packages(says, spelled, name, texts):
+    """Return the effect of an install; its packages are the words that the program itself takes for packages."""
+    found = wanted(name, texts)
+    named = [*found.packages, *found.files] if found else ()
+    hosts = registry_hosts(name, texts)
+    return impacts.installs(says, spelled, named, title=title(found) if found else "", hosts=hosts)
