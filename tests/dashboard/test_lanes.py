@@ -24,7 +24,7 @@ from dashboard.workers.lanes import LANE_OF, LANES, Lane
 from tests.support import CHECKOUT
 from tests.support.waiting import until
 
-QUEUED = re.compile(r"""\blanes\.put\(\s*["']([\w.]+)["']""")
+QUEUED = re.compile(r"""\blanes\.queue_task\(\s*["']([\w.]+)["']""")
 
 
 def sources() -> dict[str, str]:
