@@ -1,6 +1,6 @@
 """Turns of a run: what the program is told, its command, and the messages of people that no hook has delivered."""
 
-from django.db.models import Max
+from django.db.models import Max, UUIDField
 
 from approvals.agent_runs.definitions import content
 from approvals.agent_runs.model_relay import accounts
@@ -8,6 +8,7 @@ from approvals.agents.program import Launcher, Start
 from approvals.agents.programs import LAUNCHERS
 from approvals.models import AgentMessage, AgentRun, AgentTurn, TurnKind
 from dashboard.database import clock
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.models import Actor, Event
 from workspaces import secrets
 from workspaces.models import Command
@@ -82,10 +83,17 @@ def _instructions(run: AgentRun) -> str:
 
 def program_variables(operation) -> dict[str, str]:
     """Return {variable: token of the relay} for the program of a turn's command, else {}."""
-    turn = AgentTurn.objects.filter(command__operation=operation).select_related("run__workspace__environment").first()
+    turn = next(iter(_OF_OPERATION.rows(operation=operation.pk)), None)
     if turn is None or not uses_relay(turn.run):
         return {}
     return {launcher_of(turn.run).key_variable: accounts.token_of(turn.run)}
+
+
+_OF_OPERATION = Prepared(
+    lambda: AgentTurn.objects.filter(command__operation=Slot("operation", UUIDField())).select_related(
+        "run__workspace__environment"
+    )
+)
 
 
 def undelivered(run: AgentRun) -> list[AgentMessage]:

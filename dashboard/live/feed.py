@@ -12,7 +12,10 @@ from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 
+from django.db.models import BigIntegerField, UUIDField
+
 from dashboard.database.outages import patiently
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.database.threads import query_in_thread
 from dashboard.models import Event, Team
 from dashboard.workers.wakes import listen_as_feed
@@ -23,6 +26,15 @@ POLL_INTERVAL = 0.25  # seconds between two reads of the counters without a wake
 def cursor_of(caller) -> int:
     """Return the cursor of the caller's teams: the sum of their newest event numbers."""
     return sum(Team.objects.filter(pk__in=caller.team_ids).values_list("event_seq", flat=True))
+
+
+def _subjects():
+    before, last = Slot("before", BigIntegerField()), Slot("last", BigIntegerField())
+    new = Event.objects.filter(team=Slot("team", UUIDField()), seq__gt=before, seq__lte=last)
+    return new.order_by().values_list("subject_id", flat=True)
+
+
+_SUBJECTS = Prepared(_subjects)
 
 
 class Feed:
@@ -81,11 +93,7 @@ class Feed:
             if before is None:
                 news[team_id] = None
             else:
-                news[team_id] = set(
-                    Event.objects.filter(team=team_id, seq__gt=before, seq__lte=seq).values_list(
-                        "subject_id", flat=True
-                    )
-                )
+                news[team_id] = set(_SUBJECTS.rows(team=team_id, before=before, last=seq))
             self._seen[team_id] = seq  # after the queries, which may fail
         return news
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 
+from dashboard.database.prepared import Prepared
 from dashboard.problems import invalid, not_found
 
 PAGE_SIZE = 50
@@ -17,6 +18,14 @@ def find(rows: QuerySet, pk, what: str):
     try:
         return rows.get(pk=pk)
     except (rows.model.DoesNotExist, ValidationError):
+        raise not_found(what) from None
+
+
+def find_prepared(rows: Prepared, pk, what: str, **values):
+    """Like `find`, for a prepared queryset with a slot `pk`."""
+    try:
+        return rows.rows(pk=pk, **values)[0]
+    except (IndexError, ValidationError):
         raise not_found(what) from None
 
 

@@ -1,13 +1,16 @@
 """Commands and terminals of workspaces."""
 
-from functools import partial
+from functools import cache, partial
 
+from django.db.models import UUIDField
 from django.http import StreamingHttpResponse
 from ninja import Header, Query, Router, Status
 
 from dashboard.database import clock
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.database.threads import query_in_thread
 from dashboard.live.long_poll import wait_for
+from dashboard.people.access import CallerSlots
 from dashboard.problems import Problem
 from dashboard.web import lookup
 from dashboard.web.api_base import PROBLEMS, AsyncBearer
@@ -40,8 +43,16 @@ def run_command(
 
 
 def _command(request, id: str) -> Command:
+    prepared = _visible(CallerSlots.of(request.auth))
+    return lookup.find_prepared(prepared, id, "command", **CallerSlots.values(request.auth))
+
+
+@cache
+def _visible(slots: CallerSlots) -> Prepared:
+    """Return the query of a command, for all callers who differ in values alone."""
     rows = Command.objects.select_related("operation", "workspace__team", "workspace__runner")
-    return lookup.find(rows.filter(workspace__in=Workspace.objects.visible_to(request.auth)), id, "command")
+    visible = rows.filter(workspace__in=Workspace.objects.visible_to(slots.caller()))
+    return Prepared(lambda: visible.filter(pk=Slot("pk", UUIDField())), slots.marks)
 
 
 @router.get("/workspaces/{key}/commands", response={200: dict} | PROBLEMS, tags=["commands"])

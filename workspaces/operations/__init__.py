@@ -11,10 +11,11 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import CharField, DateTimeField, Exists, F, OuterRef, Q, UUIDField
 
 from dashboard.database import clock
 from dashboard.database.errors import is_away
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.database.retries import retried
 from dashboard.database.threads import query_in_thread, standing_aside
 from dashboard.door.entering import refuse_when_stopped
@@ -41,6 +42,7 @@ STARTING_KINDS = frozenset(
     }
 )
 LEASE = timedelta(seconds=settings.HANDRAIL_LEASE_SECONDS)
+MAX_CLAIMED = 50  # operations in one round
 WAITS = "waits"  # in the progress of an operation that was put off: why
 WAITING_KINDS = frozenset({"pause", "stop", "trash", "put_away"})  # put off while their driver's backend is away
 PUT_OFF = timedelta(seconds=2)
@@ -107,21 +109,29 @@ def wake_runner():
 # For the runner ------------------------------------------------------------------------------------------------------
 
 
-def claimable(runner):
-    """Return the due operations that the runner may claim now, oldest first.
+def claimable(runner) -> list[Operation]:
+    """Return the due operations that the runner may claim now, oldest first, at most MAX_CLAIMED.
 
     An operation waits for an exclusive one of its workspace that is in flight, and for exclusive ones due earlier.
     """
+    return _CLAIMABLE.rows(runner=runner.pk, host=runner.host, now=clock.now())
+
+
+def _claimable():
+    runner, host = Slot("runner", UUIDField()), Slot("host", CharField())
     same = Operation.objects.filter(workspace=OuterRef("workspace"), exclusive=True).exclude(pk=OuterRef("pk"))
     under_way = same.filter(phase__in=[Phase.CLAIMED, Phase.STARTED])
     earlier = same.filter(phase=Phase.DUE).filter(
         Q(due_at__lt=OuterRef("due_at")) | Q(due_at=OuterRef("due_at"), created_at__lt=OuterRef("created_at"))
     )
     # A team's snapshots are on one host, so that what no host has begun belongs to that one.
-    elsewhere = StoreIdentity.objects.exclude(host__in=["", runner.host]).values("team")
+    elsewhere = StoreIdentity.objects.exclude(host__in=["", host]).values("team")
     free = Q(runner=None) & ~Q(workspace__team__in=elsewhere) & ~Q(team__in=elsewhere)
-    due = Operation.objects.filter(Q(runner=runner) | free, phase=Phase.DUE, due_at__lte=clock.now())
-    return due.filter(~Exists(under_way), ~Exists(earlier)).order_by("due_at", "created_at")
+    due = Operation.objects.filter(Q(runner=runner) | free, phase=Phase.DUE, due_at__lte=Slot("now", DateTimeField()))
+    return due.filter(~Exists(under_way), ~Exists(earlier)).order_by("due_at", "created_at")[:MAX_CLAIMED]
+
+
+_CLAIMABLE = Prepared(_claimable)
 
 
 @retried
@@ -134,7 +144,10 @@ def claim(operation: Operation, runner) -> Operation | None:
             )
     except IntegrityError:
         return None
-    return Operation.objects.select_related("workspace").get(pk=operation.pk) if won else None
+    return _WITH_WORKSPACE.rows(pk=operation.pk)[0] if won else None
+
+
+_WITH_WORKSPACE = Prepared(lambda: Operation.objects.select_related("workspace").filter(pk=Slot("pk", UUIDField())))
 
 
 def _claimed(operation: Operation, *phases):

@@ -263,7 +263,7 @@ class Daemon:
             pass
 
     def _claim_due(self) -> list[Operation]:
-        """Claim due operations, at most 50, and cancel those with a cancellation request. Return the claimed ones."""
+        """Claim due operations and cancel those with a cancellation request. Return the claimed ones."""
         self.lead.take()
         # It runs often, so it queries only for the phases that occur.
         phases = set(Operation.objects.open().values_list("phase", flat=True).distinct())
@@ -272,7 +272,7 @@ class Daemon:
             self._cancel_requested()
         if Phase.CLAIMED in phases:
             self._requeue_unheard()
-        due = operations.claimable(self.row)[:50] if Phase.DUE in phases else []
+        due = operations.claimable(self.row) if Phase.DUE in phases else []
         claimed = []
         for operation in due:
             try:

@@ -5,8 +5,11 @@ import time
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
+from django.db.models import UUIDField
+
 from dashboard.database.errors import is_full
 from dashboard.database.outages import patiently
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.database.retries import retried
 from dashboard.models import Team
 from dashboard.workers.failpoints import failpoint
@@ -20,6 +23,13 @@ from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import spec_of
 
 PROGRESS_INTERVAL_S = 0.25  # between two progress updates
+
+
+_WORKSPACES = Prepared(
+    lambda: Workspace.objects.select_related("team", "environment", "runner", "head", "baseline").filter(
+        pk=Slot("pk", UUIDField())
+    )
+)
 
 
 class Kind:
@@ -125,8 +135,8 @@ class Job:
         return self.workspace, run
 
     def _read(self) -> Workspace:
-        related = Workspace.objects.select_related("team", "environment", "runner", "head", "baseline")
-        return related.get(pk=self.operation.workspace_id)
+        (found,) = _WORKSPACES.rows(pk=self.operation.workspace_id)
+        return found
 
     @property
     def driver(self):

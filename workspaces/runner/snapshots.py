@@ -3,7 +3,10 @@
 from functools import partial
 from pathlib import Path
 
+from django.db.models import UUIDField
+
 from dashboard.database import clock
+from dashboard.database.prepared import Prepared, Slot
 from dashboard.database.retries import retried
 from dashboard.models import Actor, Team
 from workspaces import lifecycle
@@ -155,4 +158,9 @@ def _keep_manifest(row, snapshot, facts: dict, *, ports, services, cause: dict):
 
 
 def open_run(workspace) -> Run | None:
-    return Run.objects.filter(workspace=workspace, ended_at=None).first()
+    return next(iter(_OPEN_RUNS.rows(workspace=workspace.pk)), None)
+
+
+_OPEN_RUNS = Prepared(
+    lambda: Run.objects.filter(workspace=Slot("workspace", UUIDField()), ended_at=None).order_by("pk")[:1]
+)
