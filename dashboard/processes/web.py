@@ -37,6 +37,10 @@ class Request(WebRequest):
     looking_up = None  # a task while the limit is being looked up
     limit_known = refused = complete = False
 
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        self._parsePOSTFormSubmission = False  # twisted would read forms as well, which Django reads
+
     def gotLength(self, length):
         super().gotLength(length)
         # The channel drops both when the body is complete.
