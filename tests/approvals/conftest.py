@@ -135,8 +135,10 @@ async def send_hook(
 
     async def keep(message):
         messages.append(message)
+        if send:
+            await send(message)
 
-    await fail_closed(get_asgi_application())(scope, receive, send or keep)
+    await fail_closed(get_asgi_application())(scope, receive, keep)
     return Answer(messages)
 
 

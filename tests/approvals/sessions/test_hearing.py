@@ -1,6 +1,9 @@
 """What hooks tell of a session is kept at once: prompts, calls with their actions, results, and the last answer."""
 
+import asyncio
+
 import pytest
+from asgiref.sync import sync_to_async
 
 from approvals.models import Action, AgentSession, Message, MessageBody
 from approvals.sessions.rows import INLINE
@@ -8,7 +11,8 @@ from workspaces import secrets
 from workspaces.models import HandedSecret
 from workspaces.secrets.masking import Masker
 
-from .conftest import CALL, before, said, told
+from ..conftest import send_hook
+from .conftest import CALL, LIST, before, said, told
 
 pytestmark = pytest.mark.django_db(transaction=True)
 GO_ON = {"continue": True}
@@ -44,6 +48,17 @@ def test_a_turn_is_kept_in_its_order_and_its_call_leads_to_its_action(hook, agen
     hook(agent_token, told("SessionStart", source="resume"))
     session.refresh_from_db()
     assert (session.ended_at, session.end_reason) == (None, "")
+
+
+def test_a_call_is_recorded_after_its_answer_was_sent(agent_token):
+    recorded = []
+
+    async def send(message):
+        if message["type"] == "http.response.body":
+            recorded.append(await sync_to_async(Message.objects.count)())
+
+    asyncio.run(send_hook(agent_token, before(LIST), send=send))
+    assert (recorded, Message.objects.count()) == ([0], 1)
 
 
 def test_a_call_that_was_not_allowed_is_kept_too(hook, agent_token):
