@@ -159,13 +159,13 @@ async def get_action(request, action_id: UUID, wait: Wait = 0):
     """
     caller = request.auth
 
-    def look(pks):
+    def read_answers(pks):
         found = gate.find_all(pks, caller=caller)
         return {pk: (_is_news(action, caller), _answer(action, caller), action) for pk, action in found.items()}
 
     with place_for(caller):
         found = await wait_for(
-            look,
+            read_answers,
             lambda found: found is None or found[0],
             team_ids=caller.team_ids,
             subject=str(action_id),
@@ -243,10 +243,10 @@ async def consume(request, action_id: UUID, body: Collect):
     caller = request.auth
     await gate.consume(action_id, digest=body.digest, caller=caller)
 
-    def look():
+    def read_answer():
         return whole(gate.find(action_id, caller=caller))
 
-    return Status(200, await sync_to_async(look)())
+    return Status(200, await sync_to_async(read_answer)())
 
 
 @router.post("/actions/{action_id}/continue", response={200: Whole} | PROBLEMS)

@@ -36,13 +36,13 @@ def fails_closed(view):
         connection = connection_of(request)
         until = connection.began + min(settings.HANDRAIL_HOLD_SECONDS, dialect.patience_s)
 
-        async def heard():
+        async def answered():
             connection.begin_again()
             return await view(request, agent)
 
         try:
             # The same event again finds what is known of it, so a view that an outage ended can begin again.
-            answer, decides = await patiently(heard, until=until)
+            answer, decides = await patiently(answered, until=until)
         except Problem as problem:
             answer, decides = dialect.deny(problem.detail), True
         except Exception as error:

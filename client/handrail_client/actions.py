@@ -148,11 +148,11 @@ class Actions:
         while action.status in while_in and (left := _left(end)) > 0:
             wait = min(POLL, left)
 
-            def look(action=action, wait=wait):
+            def read(action=action, wait=wait):
                 return Action.read(self.http.get(f"/actions/{action.id}", wait=wait), tool=action.tool)
 
             try:
-                action = self._persist(look, left)
+                action = self._persist(read, left)
             except Unreachable:
                 break
             if action.question and on_question and (answer := on_question(action.question)):

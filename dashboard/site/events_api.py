@@ -61,14 +61,14 @@ async def list_events(
     caller = request.auth
     of_it = {"workspace_id": await query_in_thread(_workspace_id, caller, workspace)} if workspace else {}
 
-    def look():
+    def read_events():
         # The counter first: an event committed in between then comes with the next call instead of being skipped.
         upto = max(Team.objects.filter(pk__in=caller.team_ids).values_list("event_seq", flat=True), default=0)
         found = Event.objects.visible_to(caller).filter(seq__gt=after, seq__lte=upto, **of_it).order_by("seq")[:limit]
         return [_shown(event) for event in found], upto
 
     with place_for(caller):
-        found, upto = await wait_for(look, lambda seen: bool(seen[0]), team_ids=caller.team_ids, timeout=wait)
+        found, upto = await wait_for(read_events, lambda seen: bool(seen[0]), team_ids=caller.team_ids, timeout=wait)
     cursor = found[-1]["id"] if len(found) == limit else max(upto, after)
     return Status(200, {"events": found, "cursor": cursor})
 

@@ -313,7 +313,7 @@ async def links(request):
     programs = [name for name in asked.get("programs", []) if "/" not in name and "\0" not in name]
     search = await tree_access.search_path(request.app["daemon"], workspace) if programs else ""
 
-    def look():
+    def find_links():
         paths, root = [os.fsencode(path) for path in asked["paths"]], os.fsencode(asked["root"])
         with files.in_words():
             found, is_complete = tree_stats.links(tree, paths, root, seconds=asked["seconds"])
@@ -327,7 +327,7 @@ async def links(request):
         known["resolves_to"] = at
         return {"links": told, "complete": is_complete} | known
 
-    return web.json_response(await request.app["daemon"].thread(look))
+    return web.json_response(await request.app["daemon"].thread(find_links))
 
 
 @routes.post("/workspaces/{id}/tickets")

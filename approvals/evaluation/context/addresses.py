@@ -43,14 +43,14 @@ def resolved(host: str) -> list[str]:
     """Return the addresses of a host, none if it is not known in time."""
     found = []
 
-    def look():
+    def resolve():
         try:
             known = listed_in(settings.HANDRAIL_EGRESS_HOSTS, host)
             found.extend(known or [info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)])
         except (OSError, UnicodeError):
             pass
 
-    looking = threading.Thread(target=look, daemon=True)  # the system's resolver has no time limit of its own
+    looking = threading.Thread(target=resolve, daemon=True)  # the system's resolver has no time limit of its own
     looking.start()
     looking.join(RESOLVE_SECONDS)
     return list(dict.fromkeys(found))

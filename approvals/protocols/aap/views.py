@@ -140,12 +140,12 @@ def _wait_of(request) -> int:
 async def _decided(action_id, caller, wait: int) -> None:
     """Wait until the action is decided or over."""
 
-    def look(pks):
+    def read_answers(pks):
         return {pk: gate.is_answered(action) for pk, action in gate.find_all(pks, caller=caller).items()}
 
     with place_for(caller):
         await wait_for(
-            look,
+            read_answers,
             lambda is_answered: is_answered is not False,
             team_ids=caller.team_ids,
             subject=str(action_id),

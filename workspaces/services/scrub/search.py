@@ -31,7 +31,7 @@ def search(team, wanted: Wanted, tick: Tick = lambda step, found: None) -> tuple
     places: list[Place] = []
     not_searched = list(NOT_SEARCHED)
 
-    def look(step: str, found: Iterable[Place]):
+    def collect(step: str, found: Iterable[Place]):
         tick(step, len(places))
         for place in found:
             places.append(place)
@@ -40,16 +40,16 @@ def search(team, wanted: Wanted, tick: Tick = lambda step, found: None) -> tuple
     def ticking(step: str) -> Callable[[], None]:
         return lambda: tick(step, len(places))
 
-    look("rows", rows.find(team, wanted, ticking("rows")))
-    look("secrets", rows.find_encrypted(team, wanted))
-    look("programs", programs.find(team, wanted, ticking("programs")))
+    collect("rows", rows.find(team, wanted, ticking("rows")))
+    collect("secrets", rows.find_encrypted(team, wanted))
+    collect("programs", programs.find(team, wanted, ticking("programs")))
     try:
         if trees := stored.trees_of(team, wanted, ticking("snapshots")):
-            look("snapshots", stored.find(team, trees))
+            collect("snapshots", stored.find(team, trees))
             not_searched += unread(trees)
     except StoreError as error:
         not_searched.append(f"snapshots: {error}")
-    look("downloads", downloads.find(team, wanted, ticking("downloads")))
+    collect("downloads", downloads.find(team, wanted, ticking("downloads")))
     return places, not_searched
 
 
