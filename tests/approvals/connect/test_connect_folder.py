@@ -61,13 +61,16 @@ def ask(path, tool, tool_input, command=None):
     )
 
 
+# What `Product.manage` does, without a process for it.
+CALL = "from django.core.management import call_command; call_command(*{words!r})"
+
+
 @pytest.fixture
 def connected(product, folder):
-    done = product.manage("connect", "claude-code", str(folder))
-    assert done.returncode == 0, done.stderr
-    assert f"python manage.py prove claude-code {folder}" in done.stdout
+    printed = product.shell(CALL.format(words=["connect", "claude-code", str(folder)]))
+    assert f"python manage.py prove claude-code {folder}" in printed
     yield folder
-    product.manage("disconnect", str(folder))
+    product.shell(CALL.format(words=["disconnect", str(folder)]))
 
 
 def test_a_connected_folder_is_gated_and_git_shows_no_change(product, connected):
