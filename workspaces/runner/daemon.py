@@ -128,7 +128,7 @@ class Daemon:
             tasks = [*background, *self._jobs.values(), *self._warming.values()]
             for task in tasks:
                 task.cancel()
-            self.up.forget()
+            self.up.end()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.network.shut()
             await serving.cleanup()

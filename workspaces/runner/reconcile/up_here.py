@@ -17,7 +17,7 @@ class UpHere:
     def __init__(self, daemon):
         self._daemon = daemon
         self._read_at = float("-inf")
-        self._changed = threading.Event()
+        self._changed, self._ended = threading.Event(), threading.Event()
         self._owned: list[tuple] | None = None
         self.runs: list[Run] = []
         self.folders: list[Workspace] = []
@@ -26,9 +26,18 @@ class UpHere:
         """Read again at the next look: an operation, a request or a wake-up may have changed a row."""
         self._changed.set()
 
+    def end(self):
+        """Let a thread that rests end its wait."""
+        self._changed.set()
+        self._ended.set()
+
     def rest(self, seconds: float) -> bool:
-        """Wait in a thread; return False as soon as the rows have to be read again."""
-        return not self._changed.wait(seconds)
+        """Wait in a thread; return False if the rows have to be read again.
+
+        A change does not cut it short: the work that made it would wait for the reading.
+        """
+        self._ended.wait(seconds)
+        return not self._changed.is_set()
 
     def read(self):
         """Query the rows, unless they are as they were read."""
