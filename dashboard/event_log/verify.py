@@ -53,12 +53,11 @@ def verify_in_time(team: Team, seconds: float = RENDER_SECONDS) -> Proof:
 def _read_on(proof: Proof):
     """Verify the next BATCH_SIZE events; a chain that ends before the team's count is broken after its end."""
     events = Event.objects.filter(team=proof.team, seq__gt=proof.seq, seq__lte=proof.team.event_seq)
-    unread = events.order_by("seq")[:BATCH_SIZE]
-    before = proof.seq
+    unread = list(events.order_by("seq")[:BATCH_SIZE])
     for event in unread:
         if event.seq != proof.seq + 1 or event.prev != proof.head or chain_hash(event.as_export()) != event.hash:
             proof.seq, proof.holds = proof.seq + 1, False
             return
         proof.seq, proof.head = event.seq, event.hash
-    if before == proof.seq != proof.team.event_seq:
+    if len(unread) < BATCH_SIZE and proof.seq != proof.team.event_seq:
         proof.seq, proof.holds = proof.seq + 1, False
