@@ -1,10 +1,12 @@
-"""The agents that Handrail understands: each has a folder here and one line in AGENTS; no other place is told of it.
+"""The agents that Handrail understands: each has a folder here and one line in AGENTS; a new one changes no other file.
 
-A folder has `dialect.py`, and of these the parts that its agent has. Each names what it offers under the same name:
+A folder has `dialect.py` and `protected.py`, and of the other parts those that its agent has. Each names what it offers
+under the same name:
 
 | part | offers |
 | --- | --- |
 | `dialect` | DIALECT: how its hook is read and answered (`dialect.py`) |
+| `protected` | STARTUP_FILES, SECRETS and PROGRAMS: what is protected of it; it needs no import |
 | `program` | SCRIPTED: how its program is started on a model on loopback; LAUNCHER: in workspaces (`program.py`) |
 | `settings` | `system_files(workspace)`: the files below /etc that gate it there; `settings_to_copy()`, for *Connect* |
 | `folder_hook` | HOOK: how its hook is put into a connected folder, if not into its user's home (`folder_hook.py`) |

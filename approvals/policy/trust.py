@@ -4,6 +4,8 @@ import posixpath
 import re
 from dataclasses import dataclass
 
+from workspaces.envelope import agents
+
 from .hidden_characters import hidden_in
 from .impacts import CATASTROPHES
 from .paths import is_protected, is_secret
@@ -18,7 +20,7 @@ DRIVE = re.compile(r"(?:/mnt)?/[A-Za-z](?=/(?:Users|home)(?:/|$))")  # of Window
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # Programs that do what their words say: trusting one would trust every command.
 NEVER = SHELLS | INTERPRETERS | WRAPPERS | {"awk", "gawk", "mawk", "sed", "find", "git", "docker", "podman", "rsync"}
-NEVER |= {"claude", "codex", "gemini", "qwen", "opencode", "copilot"}
+NEVER |= {name for agent in agents.modules().values() for name in agent.PROGRAMS.split()}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from workspaces.envelope import agents
+
 INIT = Path(__file__).parent / "init"
 ENVELOPE = Path(__file__).parents[1] / "envelope"
 
@@ -19,7 +21,10 @@ ENVELOPE = Path(__file__).parents[1] / "envelope"
 def init_modules() -> dict[str, Path]:
     """Return {name in an archive: source} of the package `init`, with the package `envelope` in it."""
     own = {f"init/{path.name}": path for path in sorted(INIT.glob("*.py")) if path.name != "__main__.py"}
-    return own | {f"init/envelope/{path.name}": path for path in sorted(ENVELOPE.glob("*.py"))}
+    own |= {f"init/envelope/{path.name}": path for path in sorted(ENVELOPE.glob("*.py"))}
+    of_agents = {agent.replace("-", "_"): Path(module.__file__) for agent, module in agents.modules().items()}
+    of_agents["__init__"] = ENVELOPE / "agents" / "__init__.py"
+    return own | {f"init/envelope/agents/{name}.py": path for name, path in of_agents.items()}
 
 
 @lru_cache(maxsize=1)

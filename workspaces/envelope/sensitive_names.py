@@ -2,11 +2,13 @@
 
 One list for the policy, which judges what a command says (`approvals/policy/paths.py`), and for the kernel, which holds
 what it does (`tree_scan.py`). `startup_files.py` says which tool reads a protected path, and where that is described.
+The credentials of the agents that Handrail understands are SECRETS in `approvals/agents/*/protected.py`.
 """
 
 import fnmatch
 import re
 
+from . import agents
 from .startup_files import rows
 
 
@@ -35,6 +37,7 @@ def any_takes_effect(parts):
     return any(takes_effect(name, parent) for parent, name in zip(["", *parts], parts, strict=False))
 
 
+_OF_AGENTS = _names(" ".join(agent.SECRETS for agent in agents.modules().values()))
 SECRET_FOLDERS = _names(
     """
     .ssh .aws .gnupg .kube .azure .password-store .oci .aliyun .bluemix .minikube .chef .vnc .cloudflared .electrum
@@ -47,9 +50,9 @@ SECRET_PAIRS = {
     for pair in _names(
         """
     .docker/config.json .config/gh .config/gcloud .config/hub .config/glab-cli .config/doctl .config/hcloud
-    .config/heroku .config/rclone .config/op .config/containers .config/github-copilot .config/configstore
-    .config/solana .config/stripe .config/ngrok .config/netlify .config/sops .config/pypoetry .codex/auth.json
-    .gemini/oauth_creds.json .qwen/oauth_creds.json .composer/auth.json .m2/settings.xml .m2/settings-security.xml
+    .config/heroku .config/rclone .config/op .config/containers .config/configstore
+    .config/solana .config/stripe .config/ngrok .config/netlify .config/sops .config/pypoetry
+    .composer/auth.json .m2/settings.xml .m2/settings-security.xml
     .gradle/gradle.properties .subversion/auth .terraform.d/credentials.tfrc.json .pulumi/credentials.json
     .huggingface/token huggingface/token .snowsql/config .snowflake/connections.toml .dbt/profiles.yml .fly/config.yml
     .netlify/config.json .circleci/cli.yml .travis/config.yml .ngrok2/ngrok.yml .mc/config.json .purple/accounts.xml
@@ -57,6 +60,7 @@ SECRET_PAIRS = {
     """
     )
 }
+SECRET_PAIRS |= {tuple(name.split("/")) for name in _OF_AGENTS if "/" in name}
 SECRET_NAMES = _names(
     """
     .env .env.* *.env .envrc .dev.vars .secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.ini
@@ -64,13 +68,13 @@ SECRET_NAMES = _names(
     .netrc _netrc .authinfo .authinfo.gpg .rhosts .smbcredentials .xauthority
     .pgpass pgpass.conf .my.cnf .mylogin.cnf .dbshell .databrickscfg
     .npmrc .pypirc pip.conf auth.json auth.toml .terraformrc terraform.rc .condarc .boto .s3cfg .dockercfg
-    .dockerconfigjson rclone.conf kaggle.json .linode-cli .tugboat .python-gitlab.cfg .claude.json
+    .dockerconfigjson rclone.conf kaggle.json .linode-cli .tugboat .python-gitlab.cfg
     .git-credentials .gitcookies .vault-token .vault_pass* vault_pass* .ansible_vault_pass* .htpasswd
     id_rsa* id_dsa* id_ecdsa* id_ed25519* *.pem *.key *.p8 *.p12 *.pfx *.pkcs12 *.ppk *.kdb *.kdbx *.jks *.bks
     *.keystore *.agekey *.ovpn *.keychain *.agilekeychain secring.gpg key3.db key4.db logins.json cookies.sqlite
     wallet.dat
     credentials credentials.json credentials.yml credentials.yaml credentials.toml credentials.xml credentials.csv
-    credentials.db .credentials .credentials.json application_default_credentials.json oauth_creds.json
+    credentials.db .credentials .credentials.json application_default_credentials.json
     client_secret*.json service-account*.json service_account*.json *-service-account.json *firebase-adminsdk*.json
     accesstokens.json msal_token_cache.* kubeconfig *.kubeconfig k3s.yaml
     sftp-config.json .ftpconfig .remote-sync.json filezilla.xml sitemanager.xml recentservers.xml
@@ -80,5 +84,5 @@ SECRET_NAMES = _names(
     .bash_history .zsh_history .sh_history .history .python_history .node_repl_history .irb_history .psql_history
     .mysql_history .sqlite_history .rediscli_history .dbshell_history
     """
-)
+) | {name for name in _OF_AGENTS if "/" not in name}
 NOT_SECRET = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub", "example.env", "sample.env")

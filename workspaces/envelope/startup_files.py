@@ -8,15 +8,13 @@ CLAUDE.md, .cursorrules): they give it no rights.
 
 A line is `tool : paths : page of its documentation`. A path is a name of a file or folder at any depth, or a folder and
 a name in it; `*` stands for any part of a name. All in lower case, as they are compared.
+
+The agents that Handrail understands have their lines in STARTUP_FILES of `approvals/agents/*/protected.py`.
 """
 
-AGENTS = """
-    Claude Code : .claude .claude-plugin .mcp.json : Settings; Hooks; Plugins; MCP
-    Codex : .codex : Config reference
-    Gemini CLI : .gemini : Configuration
-    Qwen Code : .qwen : Settings
-    GitHub Copilot : .copilot .github/hooks .github/agents .github/skills : Hooks; Custom agents
-    GitHub Copilot : .github/copilot .github/mcp.json : Hooks; Custom agents
+from . import agents
+
+OTHER_AGENTS = """
     Cursor : .cursor : MCP; Hooks; Rules
     Windsurf : .windsurf .codeium : Cascade hooks; MCP
     Devin : .devin : Environment configuration
@@ -31,7 +29,6 @@ AGENTS = """
     Trae : .trae : MCP; Custom agents
     Kiro : .kiro : Hooks; MCP configuration
     Amazon Q : .amazonq : Agent format; MCP
-    OpenCode : .opencode opencode.json opencode.jsonc .config/opencode : Config; Plugins
     Goose : .goose .config/goose : Extensions; Recipes
     Aider : .aider.conf.yml .aider.conf.yaml .aider.model.settings.yml : YAML config file (lint-cmd, test-cmd)
     Augment : .augment : Hooks; Settings
@@ -67,7 +64,7 @@ AGENTS = """
     ForgeCode : .forge forge.yaml : Configuration; MCP
     OpenClaw : .openclaw : Configuration (hooks, exec)
     Sweep : sweep.yaml : Configuration (sandbox commands)
-    MCP servers of any agent : mcp_config.json claude_desktop_config.json : MCP, connect to local servers
+    MCP servers of any agent : mcp_config.json : MCP, connect to local servers
     Handrail : .handrail : Environments
 """
 EDITORS = """
@@ -237,12 +234,13 @@ SHELLS = """
     less : .lessfilter .lesskey : lesspipe; lesskey
     Mail : .forward .procmailrc .mailcap : Local delivery; mailcap
 """
-TABLES = (AGENTS, EDITORS, HOSTS_AND_CI, HOOKS, PACKAGE_MANAGERS, SHELLS)
+TABLES = (OTHER_AGENTS, EDITORS, HOSTS_AND_CI, HOOKS, PACKAGE_MANAGERS, SHELLS)
 
 
 def rows():
     """Yield (tool, paths, page of its documentation)."""
-    for line in "\n".join(TABLES).splitlines():
+    of_agents = (agent.STARTUP_FILES for agent in agents.modules().values())
+    for line in "\n".join((*TABLES, *of_agents)).splitlines():
         if line.strip():
             tool, paths, page = (part.strip() for part in line.split(" : "))
             yield tool, paths.split(), page

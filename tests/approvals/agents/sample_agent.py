@@ -10,7 +10,12 @@ from approvals import agents
 
 COPIES = {
     "sample": {"Codex": "Sample", "CODEX": "SAMPLE", "codex": "sample"},
-    "folder-sample": {"claude_code": "folder_sample", "claude-code": "folder-sample", "Claude Code": "Folder Sample"},
+    "folder-sample": {
+        "claude_code": "folder_sample",
+        "claude-code": "folder-sample",
+        "Claude Code": "Folder Sample",
+        ".claude": ".folder-sample",
+    },
 }
 ORIGINALS = {"sample": "codex", "folder-sample": "claude_code"}
 

@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 
@@ -20,11 +22,16 @@ from approvals.connect.connections import connection_of
 from approvals.connect.proof.scratch import Connected, Scratch
 from approvals.models import Action, AgentRun, AgentSession
 from approvals.past.transcripts import LABELS, Reader
+from approvals.policy import classify, default_policy, load_policy
+from approvals.policy.paths import is_secret
+from approvals.policy.trust import NEVER
 from approvals.registered import runner
 from tests.approvals.agents.codex.test_trust import PROGRAM
 from tests.approvals.conftest import LIST, before, full
 from tests.pages.conftest import make_workspace
 from workspaces import extensions
+from workspaces.drivers.program_archive import init_archive
+from workspaces.envelope.path_kinds import is_protected_path, is_secret_path
 from workspaces.models import Environment, Runner, State, Workspace
 from workspaces.provisioning import agent_programs
 
@@ -136,6 +143,33 @@ def test_its_settings_are_copied_for_a_proof_and_its_program_is_sent_to_the_scri
     scratch.fill(dialect, Connected(home, home.parent / "shop", agent_home.connection_of(dialect)))
     assert str(scratch.connections["gate"]) in (scratch.home / ".sample/hooks.json").read_text()
     assert "trusted_hash" in (scratch.home / ".sample/config.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("startup_file", "credentials", "program"),
+    [
+        # An entry below it, since a file of the name `auth.json` holds secrets in any folder.
+        (".sample/config.toml", ".sample/auth.json/entry", NAME),
+        (".folder-sample/settings.json", ".folder-sample.json", "claude"),
+    ],
+)
+def test_its_files_are_protected_and_its_program_cannot_be_trusted(startup_file, credentials, program):
+    path = f"/workspace/{startup_file}"
+    assert classify("Write", {"file_path": path, "content": ""}, policy=load_policy(default_policy())).tier == "high"
+    assert is_protected_path(startup_file.encode())
+    assert is_secret(credentials.split("/"))
+    assert is_secret_path(credentials.encode())
+    assert program in NEVER
+
+
+def test_its_files_are_protected_in_a_workspace(tmp_path):
+    archive = tmp_path / "init.pyz"
+    archive.write_bytes(init_archive())
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from init.envelope.sensitive_names import *; print(*NAMES)"
+    names = "PROTECTED, *SECRET_NAMES, *map('/'.join, SECRET_PAIRS)"
+    command = [sys.executable, "-I", "-S", "-c", code.replace("NAMES", names), str(archive)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert {".sample", ".sample/auth.json", ".folder-sample", ".folder-sample.json"} <= set(found.split())
 
 
 def test_its_past_sessions_are_read(tmp_path):

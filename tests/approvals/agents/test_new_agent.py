@@ -1,4 +1,4 @@
-"""A new agent is one folder and one line: nothing else has to be told of it, and nothing else names it."""
+"""A new agent is one folder and one line: no other code has to be changed for it, and no other code names it."""
 
 import ast
 import os
@@ -10,7 +10,9 @@ from pathlib import Path
 
 from approvals import agents
 from approvals.agents import dialects, programs, transcripts
+from approvals.agents.hooks import FOLDER_HOOKS
 from tests.support import CHECKOUT
+from workspaces.envelope.sensitive_names import any_takes_effect
 
 CHECKS = Path(__file__).with_name("sample_checks.py")
 TIMEOUT = 300  # seconds
@@ -41,6 +43,15 @@ def test_each_agent_has_the_name_of_its_line():
     assert [reader.NAME for reader in transcripts.READERS.values()] == list(transcripts.READERS)
 
 
+def test_the_startup_files_and_the_program_of_each_agent_are_protected():
+    protected = agents.parts("protected")
+    assert list(protected) == list(agents.AGENTS)
+    for dialect in dialects.ALL:
+        assert dialect.program in protected[dialect.name].PROGRAMS.split()
+        settings = dialect.settings_file or FOLDER_HOOKS[dialect.name].settings_file
+        assert any_takes_effect(str(settings).lower().split("/")), settings
+
+
 # Outside of the agents' folders -----------------------------------------------------------------------------------
 
 DATA = "it is data: paths, programs or words that stand for what they are"
@@ -56,12 +67,9 @@ NAMED_IN = {
     "approvals/policy/programs/clients.py": DATA,
     "approvals/policy/programs/registry.py": DATA,
     "approvals/policy/tools.py": TOOLS,
-    "approvals/policy/trust.py": DATA,
     "dashboard/ops/proxy_check.py": "the address of a hook that is tried",
     "dashboard/people/forms.py": DATA,
     "workspaces/drivers/box.py": DATA,
-    "workspaces/envelope/sensitive_names.py": DATA,
-    "workspaces/envelope/startup_files.py": DATA,
     "workspaces/management/commands/agents.py": DATA,
     "workspaces/operations/needs_approval.py": DATA,
     "workspaces/pages/environment_form.py": DATA,

@@ -91,7 +91,8 @@ def _finish_initrd(where: Path, base_digest: str) -> tuple[Path, str]:
 def _added() -> bytes:
     """Return a cpio archive of init.sh, the agent and the tree server."""
     entries = [(b"init", 0o100755, (HERE / "guest" / "init.sh").read_bytes())]
-    entries += [(folder, 0o040755, b"") for folder in (b"handrail", b"handrail/init", b"handrail/init/envelope")]
+    folders = ("handrail", "handrail/init", "handrail/init/envelope", "handrail/init/envelope/agents")
+    entries += [(folder.encode(), 0o040755, b"") for folder in folders]
     entries += [(f"handrail/{name}".encode(), 0o100644, path.read_bytes()) for name, path in GUEST_FILES.items()]
     entries += [(b"handrail/tree.pyz", 0o100644, bundle())]
     return b"".join(_cpio(number, *entry) for number, entry in enumerate(entries, 1)) + _cpio(0, b"TRAILER!!!", 0, b"")
