@@ -153,9 +153,9 @@ HANDRAIL_UNPACKED_ENTRIES = env_int("HANDRAIL_UNPACKED_ENTRIES", 1_000_000, leas
 # The Docker engine's socket, and the OCI runtime for its containers (runsc, kata, …) if not its own.
 HANDRAIL_DOCKER_HOST = env("HANDRAIL_DOCKER_HOST") or env("DOCKER_HOST") or "unix:///var/run/docker.sock"
 HANDRAIL_DOCKER_RUNTIME = env("HANDRAIL_DOCKER_RUNTIME")
-# Options of drivers: {driver: {option: value}}.
 # Registries from which images that an environment names by digest are pulled.
 HANDRAIL_PULL_FROM = [name.strip().lower() for name in env("HANDRAIL_PULL_FROM").split(",") if name.strip()]
+# Options of drivers: {driver: {option: value}}.
 HANDRAIL_DRIVERS = {
     "docker": {
         "address": HANDRAIL_DOCKER_HOST,

@@ -158,7 +158,7 @@ def _weight(entry):
 
 
 def _only_feeds(entry, sources):
-    """Return whether a part only contacts a host whose script another part runs, which says so."""
+    """Return whether a part only contacts a host from which another part runs a script; that part's title says so."""
     lasting = lasting_effect(entry.effects)
     return lasting is not None and lasting.kind == "network" and lasting.target in sources
 

@@ -1,1 +1,4 @@
-"""One contract (base) for each kind of backend: folder, sandbox, docker, microvm."""
+"""The kinds of backends: each is a folder whose `driver.py` has a DRIVER, and an entry of TABLE in `capabilities.py`.
+
+`base.py` is the contract of a driver, `local.py` what those share whose Runs are processes of this host.
+"""

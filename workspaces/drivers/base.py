@@ -407,7 +407,10 @@ class Driver:
 
 
 def get_driver(name: str, home: Path, runtime: Path, options: Mapping[str, str] | None = None) -> Driver:
-    """Return the driver for a built-in name (`sandbox`) or a dotted path (`package.module.Class`)."""
+    """Return the driver for a built-in name (`sandbox`) or a dotted path (`package.module.Class`).
+
+    Environments take built-in names only; a dotted path is for code that brings a driver of its own.
+    """
     return get_driver_class(name)(home, runtime, options)
 
 

@@ -82,7 +82,7 @@ def of(driver: str) -> Capabilities:
 
 
 def drivers_with(**wanted) -> list[str]:
-    """Return the names of the drivers with these capabilities: `named(own_folder=True)`."""
+    """Return the names of the drivers with these capabilities: `drivers_with(own_folder=True)`."""
     return [
         name
         for name, found in TABLE.items()

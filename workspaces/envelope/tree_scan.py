@@ -122,7 +122,7 @@ def _read(path, name, kind, state):
 
 
 def _kind_in_git(kind, name, bare):
-    """Return what a folder is that is in one of these kinds; "" for what need not be read."""
+    """Return the kind of the folder `name` in a folder of this kind: nest or module; "" if it need not be read."""
     if name in GIT_NESTED and kind != "nest":
         return "nest"
     # A submodule's name may have slashes, so its folder can be at any depth.

@@ -37,7 +37,7 @@ class Round:
 
     @property
     def is_ok(self) -> bool | None:
-        """Return how the last one that was not cancelled ended."""
+        """Return whether the last operation that was not cancelled was successful; None before the first is over."""
         return self.concluded.outcome["ok"] if self.concluded else None
 
     @property

@@ -186,7 +186,7 @@ def _take(grammar, kind, queue, flag, arguments):
 
 
 def _spill(grammar, kind, word, arguments):
-    """Add the files that a wildcard in the place of a text names: only its first match is the text."""
+    """Add the other matches of a wildcard in the place of a text as files: only its first match is the text."""
     if not word.glob or kind in FILES:
         return
     taken = (operand.rstrip("*?") for operand in grammar.operands)
