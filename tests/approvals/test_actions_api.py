@@ -200,7 +200,7 @@ def test_without_a_live_token_it_is_401(api, asked, route):
         assert (answer.status_code, answer["Content-Type"]) == (401, "application/problem+json")
 
 
-def test_a_cookie_signs_nobody_in(browser_of, bob, asked):
+def test_the_api_refuses_a_session_cookie(browser_of, bob, asked):
     assert browser_of(bob).get(f"{ACTIONS}/{asked['id']}").status_code == 401
 
 

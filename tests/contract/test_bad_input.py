@@ -51,7 +51,7 @@ def test_a_revoked_token(agent, product):
     assert product.get("/api/v1/me", token).status == 401
 
 
-def test_a_cookie_signs_nobody_in(product):
+def test_the_api_refuses_a_session_cookie(product):
     assert product.get("/api/v1/me", headers={"Cookie": "handrail=x; sessionid=x"}).status == 401
 
 

@@ -148,7 +148,7 @@ class At:
 
 
 @pytest.mark.django_db
-def test_what_the_team_forbids_later_is_forbidden_where_a_policy_of_its_own_holds(team, web, person, lena):
+def test_a_workspace_with_its_own_policy_obeys_what_its_team_forbids_later(team, web, person, lena):
     assert judge_or_ask("Bash", PUBLISH, None, At(web), team.pk).tier != "forbidden"
     policies.save('forbidden = ["Bash(npm publish *)"]\n', caller=person(lena), team=team)
     found = judge_or_ask("Bash", PUBLISH, None, At(web), team.pk)

@@ -83,7 +83,7 @@ def test_a_cancelled_call_is_withdrawn_and_never_made(gate, person, name, ran, s
     assert not any(b"cancelled" in line for line in sent())
 
 
-def test_a_client_that_goes_withdraws_what_waits(gate, person, name, ran):
+def test_a_client_that_ends_cancels_its_waiting_call(gate, person, name, ran):
     client = gate()
     client.call(1, "nine")
     asked = person.sees(name)

@@ -34,7 +34,7 @@ def test_a_reader_of_nothing_gets_nothing_until_something_comes(folder):
     reader.close()
 
 
-def test_an_offset_behind_the_end_waits_for_its_byte(folder):
+def test_a_reader_past_the_end_waits_until_its_offset_is_written(folder):
     recorder = Recorder(folder, 1 << 20)
     reader = Reader(folder, 3)
     recorder.write(b"abc")
