@@ -117,7 +117,7 @@ def _check(action: Action, answer: Answer, caller):
     """Raise Problem 403 unless the caller may give this answer, 422 if it is invalid."""
     if not caller.is_person or not caller.can("decide", action.team_id):
         raise not_allowed("Only a reviewer, lead or admin can decide.")
-    if answer.verdict != DENY and not may_approve(action, caller):
+    if answer.verdict != DENY and not may_approve_scope(action, caller):
         raise not_allowed(
             "This changes the environment of every new workspace, so only a lead or admin can approve it."
         )
@@ -203,8 +203,8 @@ def take_back(action: Action, *, caller):
         raise conflict("Too late to undo: the agent has this answer, or asked again.", code="answer_used")
 
 
-def may_approve(action: Action, caller) -> bool:
-    """Return whether the caller may approve this action: one that changes an environment takes that permission too."""
+def may_approve_scope(action: Action, caller) -> bool:
+    """Return False for an approval that changes an environment by a person who may not manage environments."""
     if action.tool != "Handrail.Allow" or content(action)["arguments"].get("scope") != "environment":
         return True
     return caller.can("manage_environments", action.team_id)

@@ -14,7 +14,7 @@ from django.utils import translation
 from approvals.actions import grant_scopes
 from approvals.actions.answer import APPROVE, Answer
 from approvals.actions.bound_files import FILE, Bound
-from approvals.actions.decisions import decide, may_approve
+from approvals.actions.decisions import decide, may_approve_scope
 from approvals.actions.grant_scopes import EXACT, Scope
 from approvals.actions.transitions import withdraw
 from approvals.evaluation.calls import Call, root_of
@@ -49,7 +49,7 @@ def approve_and_grant(
     action: Action, *, caller, digest: str, covers: str = EXACT, minutes: int = 30, uses: int = 20
 ) -> Grant:
     """Approve the action and grant what `covers` names for `minutes` and `uses`. Problem 403, 422; 409 as `decide`."""
-    if not caller.is_person or not caller.can("decide", action.team_id) or not may_approve(action, caller):
+    if not caller.is_person or not caller.can("decide", action.team_id) or not may_approve_scope(action, caller):
         raise not_allowed("Only a reviewer, lead or admin can auto-approve calls.")
     with translation.override(settings.LANGUAGE_CODE):  # what the grant covers is recorded
         offered = {scope.name: scope for scope in grant_scopes.of_action(action)}

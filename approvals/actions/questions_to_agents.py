@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from django.db import transaction
 from django.db.models import Q
 
-from approvals.actions.decisions import may_approve
+from approvals.actions.decisions import may_approve_scope
 from approvals.actions.transitions import record
 from approvals.agents import transcript_files
 from approvals.agents.transcripts import CONVERSATIONS
@@ -32,7 +32,7 @@ QUESTION, ANSWER = ActionMessage.Kind.QUESTION, ActionMessage.Kind.ANSWER
 
 def ask(action: Action, *, caller, text: str) -> ActionMessage:
     """Ask the agent; the action waits on as it did. Problem 403, 409 if it is decided, 422."""
-    if not caller.is_person or not caller.can("decide", action.team_id) or not may_approve(action, caller):
+    if not caller.is_person or not caller.can("decide", action.team_id) or not may_approve_scope(action, caller):
         raise not_allowed("Only a reviewer, lead or admin can ask the agent.")
     if not text.strip():
         raise invalid("The question is empty.")

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from approvals.actions import grants
 from approvals.actions.answer import DENY, Answer
-from approvals.actions.decisions import decide, may_approve
+from approvals.actions.decisions import decide, may_approve_scope
 from approvals.evaluation import calls
 from approvals.evaluation.calls import Call, root_of
 from approvals.evaluation.judge import PolicyResult, content, with_all
@@ -54,7 +54,7 @@ def allow_read(action: Action, *, caller, path: str) -> Grant:
 
     Problem 403, 409 as `decide`, 422 if it is not offered.
     """
-    if not caller.is_person or not caller.can("decide", action.team_id) or not may_approve(action, caller):
+    if not caller.is_person or not caller.can("decide", action.team_id) or not may_approve_scope(action, caller):
         raise not_allowed("Only a reviewer, lead or admin can let a command read a secret file.")
     if path not in offers(action):
         raise invalid(NOT_OFFERED)

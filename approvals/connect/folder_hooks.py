@@ -72,7 +72,7 @@ def put_in(workspace):
         FOLDER_HOOKS[dialect.name].put_in(Path(workspace.own_folder), connections.connection_of(workspace))
 
 
-def problem(workspace) -> str | None:
+def why_not_gated(workspace) -> str | None:
     """Return why the agent in this folder is not gated: "" when it is, None while `connect` still runs."""
     told = _read_connection(workspace)
     if told is None:

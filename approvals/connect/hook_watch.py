@@ -42,7 +42,7 @@ def sweep():
 
 def check(workspace, *, by: Actor):
     """Store whether the folder's hook is in place, and record an event when that changed."""
-    found = folder_hooks.problem(workspace)
+    found = folder_hooks.why_not_gated(workspace)
     if found is None or found == workspace.hook_problem:
         return
     # Of two concurrent checks, only one records the event.

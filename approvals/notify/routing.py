@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from django.conf import settings
 from django.utils.translation import get_language
 
-from approvals.actions.decisions import may_approve
+from approvals.actions.decisions import may_approve_scope
 from approvals.models import Action, NotificationSettings, Tier
 from dashboard.models import Membership
 from dashboard.people.access import MATRIX, ROLES, Caller
@@ -61,7 +61,7 @@ def wants(recipient: Recipient, action: Action) -> bool:
         return False
     if action.workspace and f"{action.team.slug}/{action.workspace.key}" in wanted.workspaces_off:
         return False
-    return may_approve(action, recipient.caller)
+    return may_approve_scope(action, recipient.caller)
 
 
 def is_quiet(wanted: NotificationSettings, action: Action, now: datetime) -> bool:

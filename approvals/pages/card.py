@@ -9,7 +9,7 @@ from django.utils.translation import gettext
 
 from approvals.actions import secret_reads, solo
 from approvals.actions.approved_envelope import envelope_of
-from approvals.actions.decisions import may_approve
+from approvals.actions.decisions import may_approve_scope
 from approvals.evaluation.calls import GATE, parsed
 from approvals.evaluation.judge import can_be_held, was_edited
 from approvals.models import Action, Decision, Delivery, SessionPrompt, Status
@@ -266,7 +266,9 @@ class Card(EvidencePart, OwnPart, PushPart, RulePart, WorkspacePart):
     @cached_property
     def readable_secrets(self) -> list[str]:
         """The masked files that this person can let the command read."""
-        return secret_reads.offers(self.action) if self.may_comment and may_approve(self.action, self.caller) else []
+        return (
+            secret_reads.offers(self.action) if self.may_comment and may_approve_scope(self.action, self.caller) else []
+        )
 
     @property
     def can_be_held(self) -> bool:

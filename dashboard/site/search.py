@@ -213,10 +213,10 @@ def _actions(caller, wanted, limits: Limits) -> Scan:
         rows = rows.filter(agent__in=limits.agents)
     if limits.people is not None:  # who answered
         rows = rows.filter(pk__in=Decision.objects.filter(user__in=limits.people).values("action"))
-    return newest(for_rows(_there(rows, limits)), found, Order(), limits)
+    return newest(for_rows(_in_chosen_workspace(rows, limits)), found, Order(), limits)
 
 
-def _there(rows, limits: Limits):
+def _in_chosen_workspace(rows, limits: Limits):
     return rows.filter(workspace__key=limits.workspace) if limits.workspace else rows
 
 
@@ -224,20 +224,20 @@ def _in_workspace(word):
     return Q(workspace__key__icontains=word)
 
 
-def _of_my_workspaces(rows, caller, limits: Limits):
-    """Limit rows of workspaces by EXISTS: with a list of workspaces a database walks those, not the rows by time."""
-    mine = Workspace.objects.visible_to(caller).kept().filter(pk=OuterRef("workspace"))
-    return _there(rows.filter(Exists(mine), limits.times("created_at"), limits.made("by")), limits)
+def _of_visible_workspaces(rows, caller, limits: Limits):
+    """Limit rows by EXISTS: with a list of ids a database scans workspace by workspace instead of rows by time."""
+    visible = Workspace.objects.visible_to(caller).kept().filter(pk=OuterRef("workspace"))
+    return _in_chosen_workspace(rows.filter(Exists(visible), limits.times("created_at"), limits.made("by")), limits)
 
 
 def _commands(caller, wanted, limits: Limits) -> Scan:
-    rows = _of_my_workspaces(Command.objects.select_related("workspace__team", "operation"), caller, limits)
+    rows = _of_visible_workspaces(Command.objects.select_related("workspace__team", "operation"), caller, limits)
     found = _each(wanted, lambda word: Q(shown__icontains=word), _in_workspace)
     return newest(rows, found, Order(), limits, walked=Command.objects.all())
 
 
 def _snapshots(caller, wanted, limits: Limits) -> Scan:
-    rows = _of_my_workspaces(Snapshot.objects.select_related("workspace__team"), caller, limits)
+    rows = _of_visible_workspaces(Snapshot.objects.select_related("workspace__team"), caller, limits)
     found = _each(wanted, lambda word: Q(label__icontains=word), _in_workspace)
     return newest(rows, found, Order(), limits, walked=Snapshot.objects.all())
 

@@ -11,7 +11,7 @@ from workspaces.store.file_reader import LEFT_OUT
 
 FORMAT = 2
 NAMED = 200  # entries that a snapshot could not keep, that are named
-MADE = ("setup", "fork")  # kinds of the snapshots taken right after setup
+AFTER_SETUP = ("setup", "fork")  # kinds of the snapshots taken right after setup
 OF_TREE = ("git", "upstream", "dirty", "submodules", "lock_files")  # what is read from the files
 
 
@@ -25,9 +25,9 @@ def made_with(environment: Environment) -> dict:
     }
 
 
-def made_manifest(workspace) -> dict | None:
+def manifest_after_setup(workspace) -> dict | None:
     """Return the manifest of the newest snapshot that was taken right after setup, None without one."""
-    made = Snapshot.objects.filter(workspace=workspace, kind__in=MADE, manifest__isnull=False)
+    made = Snapshot.objects.filter(workspace=workspace, kind__in=AFTER_SETUP, manifest__isnull=False)
     last = made.select_related("manifest").order_by("-number").first()
     return last.manifest.body if last else None
 
@@ -153,9 +153,9 @@ def not_kept(skipped: list[dict]) -> list[dict]:
 
 
 def _out_of_date(workspace, snapshot, facts: dict) -> list[dict]:
-    if snapshot.kind in MADE:
+    if snapshot.kind in AFTER_SETUP:
         return []
-    return since_set_up(workspace.environment, made_manifest(workspace), facts["lock_files"])
+    return since_set_up(workspace.environment, manifest_after_setup(workspace), facts["lock_files"])
 
 
 def _ignored(workspace, snapshot) -> dict | None:

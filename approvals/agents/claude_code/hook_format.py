@@ -37,7 +37,7 @@ class ClaudeFormat(Dialect):
     hook_timeout = HOOK_TIMEOUT  # seconds, as the settings say it
     told = ("PostToolUse", "UserPromptSubmit", "SessionStart", "Stop")  # events that are only recorded
     search_tool = "Glob"
-    gives_more = True  # besides the decision a response can hold words for the person, and end the turn
+    can_message_person = True  # besides the decision a response can hold words for the person, and end the turn
 
     def hooks(self, line: Line) -> dict[str, dict]:
         gate = {"type": "command", "command": line("gate"), "timeout": self.hook_timeout}
@@ -97,7 +97,7 @@ class ClaudeFormat(Dialect):
 
     def answer(self, heard: HookEvent, reply: Reply) -> dict:
         response = self._response(heard, reply)
-        if not self.gives_more:
+        if not self.can_message_person:
             return response
         if reply.user_message:
             response |= {"systemMessage": reply.user_message}

@@ -26,7 +26,7 @@ class Codex(ClaudeFormat):
     oldest = (0, 169, 0)
     edits = WHOLE
     takes_context = has_call_id = names_are_ours = True
-    gives_more = False
+    can_message_person = False
     # `|| exit 2` stands behind the hook's program.
     faults = dict.fromkeys(FAULTS, RUNS) | {"missing": BLOCKED, "exit 1": BLOCKED}
     settings_file = ".codex/hooks.json"

@@ -20,7 +20,7 @@ class Qwen(ClaudeFormat):
     edits = NONE
     takes_context = False
     has_call_id = True
-    gives_more = False
+    can_message_person = False
     patience_s = 35
     hook_patience_s = 50
     hook_timeout = 900  # numbers from 1000 on are read as milliseconds

@@ -58,7 +58,7 @@ def prove(dialect: Dialect, path: str = "") -> Proof:
         nested = trial.run_rows(dialect, program, person, (DENIED,), within=NESTED)
         lines.append(Line("nested", *_denied(nested.rows[DENIED])))
         printed = printed if lines[-1].holds else nested.printed
-    return Proof(version, lines, time.monotonic() - began, folder_hooks.problem(workspace) or "", printed)
+    return Proof(version, lines, time.monotonic() - began, folder_hooks.why_not_gated(workspace) or "", printed)
 
 
 def of(rows: dict[str, Row]) -> list[Line]:

@@ -105,13 +105,13 @@ def test_the_commands_take_its_name(command, home, team):
 
 def test_its_hook_is_put_in_trusted_checked_and_taken_out(home, connected):
     settings, config = home / ".sample/hooks.json", home / ".sample/config.toml"
-    assert folder_hooks.problem(connected) == ""
+    assert folder_hooks.why_not_gated(connected) == ""
     assert "handrail" in settings.read_text()
     assert "trusted_hash" in config.read_text()
     settings.unlink()
-    assert folder_hooks.problem(connected) != ""
+    assert folder_hooks.why_not_gated(connected) != ""
     folder_hooks.put_in(connected)
-    assert folder_hooks.problem(connected) == ""
+    assert folder_hooks.why_not_gated(connected) == ""
 
 
 def test_a_hook_of_a_folder_is_put_in_checked_and_taken_out(home, connected):
@@ -120,10 +120,10 @@ def test_a_hook_of_a_folder_is_put_in_checked_and_taken_out(home, connected):
     facts = {"agent": IN_FOLDER, "before": None, "made_folder": True, "connected": True}
     connection.write_text(json.dumps(facts))
     folder_hooks.put_in(connected)
-    assert folder_hooks.problem(connected) == ""
+    assert folder_hooks.why_not_gated(connected) == ""
     assert str(connection) in file.read_text()
     file.unlink()
-    assert "is gone" in folder_hooks.problem(connected)
+    assert "is gone" in folder_hooks.why_not_gated(connected)
     folder_hooks.put_in(connected)
     FOLDER_HOOKS[IN_FOLDER].take_out(folder, connection)
     assert not file.exists()

@@ -46,7 +46,7 @@ from .engine import INSTALLATION, LOST, RUN, WORKSPACE, Engine, EngineLost, runs
 from .images import Images
 
 GIVE_BACK_S = 300.0
-PAUSED = (
+PAUSED_BY_DOCKER = (
     "Somebody paused its container (`docker pause`), so its programs stand still. "
     "`docker unpause {}` lets them continue."
 )
@@ -82,7 +82,7 @@ class DockerDriver(LocalDriver):
             raise EngineLost(LOST.format(self.engine.address, silence))
         with self.engine.talk(timeout=10) as client:
             paused = self.engine.paused(client)
-        return {run_id: PAUSED.format(name) for run_id, name in paused.items()}
+        return {run_id: PAUSED_BY_DOCKER.format(name) for run_id, name in paused.items()}
 
     async def prepare(self, spec: RunSpec) -> None:
         await asyncio.to_thread(self._prepare, spec)

@@ -1,11 +1,11 @@
 """Pause a workspace."""
 
 from workspaces.models import EndCode, State
-from workspaces.runner.steps.shutdown import EndRun, suspend_run
+from workspaces.runner.steps.shutdown import EndRun, pause_run
 
 
 class Pause(EndRun):
     state, verb, end_code = State.PAUSED, "workspace.paused", EndCode.PAUSED
 
     async def end(self, job) -> str:
-        return await suspend_run(job)
+        return await pause_run(job)

@@ -59,7 +59,7 @@ async def _services_at_the_end(job: Job) -> list[str]:
     return known
 
 
-async def suspend_run(job: Job) -> str:
+async def pause_run(job: Job) -> str:
     """End the Run and keep its programs' memory if that is wanted and the driver can; otherwise as `bring_down`."""
     if not job.driver.capabilities.memory or not job.args.get("memory", True):
         return await bring_down(job, EndCode.PAUSED)

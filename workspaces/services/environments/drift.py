@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from workspaces.manifests.body import made_manifest, made_with, since_set_up
+from workspaces.manifests.body import made_with, manifest_after_setup, since_set_up
 from workspaces.models import Environment, Manifest
 from workspaces.services.environments.versions import newest_of
 
@@ -33,7 +33,7 @@ class Drift:
 
 def drift_of(workspace) -> Drift | None:
     """Return the drift; None if nothing differs, or if no manifest says what the workspace was created with."""
-    made = made_manifest(workspace)
+    made = manifest_after_setup(workspace)
     if made is None:
         return None
     newest = newest_of(workspace.environment)
