@@ -4,7 +4,6 @@ from workspaces.models.artifacts import Artifact
 from workspaces.models.at_work import AgentAtWork
 from workspaces.models.checkpoints import Checkpoint
 from workspaces.models.environments import AgentsTogether, Environment, Lfs, Submodules
-from workspaces.models.exports import PullRequest
 from workspaces.models.hand_overs import HandOver
 from workspaces.models.home_layers import HomeLayer
 from workspaces.models.measures import Cap, CapMeasure, EgressDay, Prices
@@ -14,6 +13,7 @@ from workspaces.models.of_team import OfTeamQuerySet
 from workspaces.models.operations import Operation, Phase, ReasonCode, RevisionHow
 from workspaces.models.previews import Preview
 from workspaces.models.programs import Command, Terminal
+from workspaces.models.pull_requests import PullRequest
 from workspaces.models.purges import PurgeReceipt
 from workspaces.models.rehearsals import Rehearsal, RehearsalStatus
 from workspaces.models.retention import Hold, RetentionRule, TeamRetention

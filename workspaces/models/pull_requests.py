@@ -1,4 +1,4 @@
-"""What left a workspace for elsewhere: pull requests."""
+"""The pull requests of workspaces."""
 
 import uuid
 
