@@ -30,7 +30,7 @@ from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, unavailable
 from dashboard.text.strict_json import without_nul
-from workspaces.services import export
+from workspaces.services import git_export
 
 READ_TIMEOUT, GUEST_READ_TIMEOUT = 1.5, 6.0  # an emulated guest is slow
 VERIFY_TIMEOUT = 8.0
@@ -120,7 +120,7 @@ def _shown(path: str, root: str) -> str:
 def _questions(place: Place, tool: str, arguments: dict, commands: list):
     """Yield (state, question for git) for each push: its commits, and uncommitted changes if it commits first."""
     if tool in PUSHES:
-        yield COMMIT, export.question_of(place.workspace, arguments.get("branch", "")) | {"left": False}
+        yield COMMIT, git_export.question_of(place.workspace, arguments.get("branch", "")) | {"left": False}
         return
     commits = any("commit" in (after(step["words"], ("git",)) or ("", []))[1] for step in commands)
     for step in commands:
@@ -144,7 +144,7 @@ def _ask_git(place: Place, state: str, question: dict) -> list[dict] | None:
         return [_entry(state, folder, told["sha256"], state)]
     sent = [one for one in told["sends"] if one.get("sha")]
     named = [(posixpath.join(folder, one["to"]).removeprefix("./"), one) for one in sent]
-    listed = [_entry(SENDS, path, export.seen_of(one), SENDS) for path, one in named if question.get("own")]
+    listed = [_entry(SENDS, path, git_export.seen_of(one), SENDS) for path, one in named if question.get("own")]
     return [*(_entry(state, path, one["sha"], state) for path, one in named), *listed]
 
 

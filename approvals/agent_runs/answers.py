@@ -17,7 +17,7 @@ from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces import lifecycle, operations
 from workspaces.models import Operation
-from workspaces.services import commands, export, pull_requests
+from workspaces.services import commands, git_export, pull_requests
 
 
 def _must_manage(run: AgentRun, caller: Caller):
@@ -178,7 +178,7 @@ def _reopen(run: AgentRun, caller: Caller):
 def accept(run: AgentRun, wish: dict | None = None, *, caller: Caller) -> Operation | None:
     """Record that a person accepts the work, and push its commits or open a pull request.
 
-    `wish`: {branch?, pull_request?, sha?, seen?}, the last two as for `export.push`.
+    `wish`: {branch?, pull_request?, sha?, seen?}, the last two as for `git_export.push`.
 
     A pull request without a branch gets one named after the workspace. Problem 403, 409, 422; then nothing is recorded.
     """
@@ -192,7 +192,7 @@ def accept(run: AgentRun, wish: dict | None = None, *, caller: Caller) -> Operat
         _close(run, AgentRunState.ACCEPTED, "agent_run.accepted", caller)
         if prepared:
             return pull_requests.submit(run.workspace, prepared, by=caller.actor)
-        return export.push(run.workspace, branch, by=caller.actor, **shown) if branch else None
+        return git_export.push(run.workspace, branch, by=caller.actor, **shown) if branch else None
 
 
 def branch_for(run: AgentRun) -> str:

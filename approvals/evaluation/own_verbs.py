@@ -17,7 +17,7 @@ from workspaces.changes import file_writes, history
 from workspaces.host import quarantine
 from workspaces.models import Command, Operation, Terminal
 from workspaces.programs import terminals
-from workspaces.services import commands, export, idle, integrity, network, pull_requests
+from workspaces.services import commands, git_export, idle, integrity, network, pull_requests
 
 HOW_LONG = {"once": " once", "environment": " and its environment"}
 
@@ -88,7 +88,7 @@ OWN_VERBS = {
     ),
     "Handrail.Push": OwnVerb(
         "Push {key} to branch {branch} of {remote}",
-        lambda workspace, wish, by: export.push(workspace, **wish, by=by),
+        lambda workspace, wish, by: git_export.push(workspace, **wish, by=by),
         can_undo=False,
         pushes=True,
     ),

@@ -9,7 +9,7 @@ from approvals.evaluation.calls import beneath
 from approvals.evaluation.own_verbs import gathers
 from dashboard.problems import Problem
 from dashboard.text.counts import counted
-from workspaces.services import export, left_out, pull_requests
+from workspaces.services import git_export, left_out, pull_requests
 
 from . import commits
 from .argv import Parsed, after, git_verb, is_known, parse
@@ -84,7 +84,7 @@ def _patches(answer: dict) -> list[tuple[str, str, bool]]:
 
 
 def _question_out(place, arguments: dict) -> dict:
-    return export.question_of(place.workspace, arguments.get("branch", ""))
+    return git_export.question_of(place.workspace, arguments.get("branch", ""))
 
 
 @gathers("Handrail.Push")

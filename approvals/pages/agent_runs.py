@@ -21,7 +21,7 @@ from workspaces import code_hosts
 from workspaces.models import Environment, Prices
 from workspaces.pages.push import must_be_shown
 from workspaces.programs import checks
-from workspaces.services import export
+from workspaces.services import git_export
 
 MAX_SAID = 12  # of the newest messages, on the page of a run
 MAX_CALLS = 20  # that wait for a person
@@ -156,8 +156,8 @@ def _would_push(run: AgentRun, caller) -> dict:
     decides = caller.can("start_agents", run.team_id) and not run.is_open and not run.is_closed
     if not decides or code_hosts.repository_of(run.workspace.remote) is None:
         return {}
-    sends = next(iter(export.would_push(run.workspace).get("sends") or ()), {})
-    return {"sends": sends, "seen": export.seen_of(sends)} if "sha" in sends else {}
+    sends = next(iter(git_export.would_push(run.workspace).get("sends") or ()), {})
+    return {"sends": sends, "seen": git_export.seen_of(sends)} if "sha" in sends else {}
 
 
 def _step_of(run: AgentRun, caller) -> Action | None:

@@ -10,7 +10,7 @@ from dashboard.database import clock
 from dashboard.models import Actor
 from workspaces import secrets
 from workspaces.models import Operation, Phase, PullRequest
-from workspaces.services import export, pull_requests, pushed
+from workspaces.services import git_export, pull_requests, pushed
 
 from .conftest import make_workspace
 
@@ -186,11 +186,11 @@ def test_a_push_to_the_default_branch_takes_a_second_look(shop, lena, browser_of
 
 
 def test_a_branch_is_proposed(shop):
-    assert export.proposed_branch(shop, "fix/1", is_there=False) == "fix/1"
-    assert export.proposed_branch(shop, "trunk", is_there=True) == "handrail/shop"
+    assert git_export.proposed_branch(shop, "fix/1", is_there=False) == "fix/1"
+    assert git_export.proposed_branch(shop, "trunk", is_there=True) == "handrail/shop"
     shop.source |= {"default_branch": "trunk"}
-    assert export.proposed_branch(shop, "release", is_there=True) == "release"
+    assert git_export.proposed_branch(shop, "release", is_there=True) == "release"
     for current in ("trunk", ""):
-        assert export.proposed_branch(shop, current, is_there=False) == "handrail/shop"
+        assert git_export.proposed_branch(shop, current, is_there=False) == "handrail/shop"
     shop.key = "a..b.lock."
-    assert export.own_branch(shop) == "handrail/a.b"
+    assert git_export.own_branch(shop) == "handrail/a.b"

@@ -11,7 +11,7 @@ from workspaces.api.lookup import CONTROLLED, ended_well, find
 from workspaces.changes import downloads, history
 from workspaces.changes.comparisons import Comparison, compare, find_point, lines_of
 from workspaces.changes.forks import compare_forks
-from workspaces.services import export, pull_requests
+from workspaces.services import git_export, pull_requests
 
 router = Router(tags=["changes"])
 
@@ -60,7 +60,7 @@ def patch(request, key: str, from_: str = Query(..., alias="from"), to: str = Qu
 def bundle(request, key: str):
     """Return a git bundle of the commits in the workspace: HEAD, branches and tags."""
     workspace = find(request, key)
-    ended_well(operations.wait(export.bundle(workspace, by=request.auth.actor), 120))
+    ended_well(operations.wait(git_export.bundle(workspace, by=request.auth.actor), 120))
     return download(request, downloads.read_bundle(workspace), f"{workspace.key}.bundle")
 
 
@@ -73,7 +73,7 @@ def push(request, key: str, wish: schemas.NewPush):
     (`remote`: what the host said), token or source.
     """
     workspace = find(request, key, "use_workspace")
-    operation = operations.wait(export.push(workspace, wish.branch, sha=wish.sha, by=request.auth.actor), 120)
+    operation = operations.wait(git_export.push(workspace, wish.branch, sha=wish.sha, by=request.auth.actor), 120)
     return Status(202, {"operation": str(operation.pk), "state": operation.phase, "outcome": operation.outcome})
 
 

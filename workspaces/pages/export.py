@@ -31,7 +31,7 @@ from workspaces.models import Operation
 from workspaces.pages.forms import ForkForm
 from workspaces.pages.header import load_header
 from workspaces.provisioning import isolation
-from workspaces.services import environments, export, revert
+from workspaces.services import environments, git_export, revert
 
 
 @signed_in
@@ -190,7 +190,7 @@ def bundle(request, team, key):
     must(request.caller, "use_workspace", head.workspace.team_id)
 
     try:
-        bundled = export.bundle(head.workspace, by=request.caller.actor)
+        bundled = git_export.bundle(head.workspace, by=request.caller.actor)
         _ended(bundled, gettext("The bundle isn't ready yet. Try again."))
         pieces = downloads.read_bundle(head.workspace)
     except Problem as problem:

@@ -24,7 +24,7 @@ from workspaces.models import Operation, State
 from workspaces.pages.forms import BranchForm, PullRequestForm
 from workspaces.pages.header import load_header
 from workspaces.pages.operation_view import OperationView
-from workspaces.services import export, left_out, pull_requests, pushed
+from workspaces.services import git_export, left_out, pull_requests, pushed
 
 FIRST = 3  # commits, and files, that are shown unfolded
 
@@ -39,9 +39,9 @@ def push(request, team, key):
     form = BranchForm(request.POST)
 
     def submit(fields):
-        export.check_push(head.workspace, fields["branch"])
+        git_export.check_push(head.workspace, fields["branch"])
         must_be_shown(shown)
-        return export.push(head.workspace, fields["branch"], by=request.caller.actor, **shown)
+        return git_export.push(head.workspace, fields["branch"], by=request.caller.actor, **shown)
 
     if not is_confirmed(request) and form.is_valid() and (why := _default_branch_warning(head.workspace, form, shown)):
         return ask_first(request, **why, back=_address(head, branch=form.cleaned_data["branch"]))
@@ -60,10 +60,10 @@ def _default_branch_warning(workspace, form: BranchForm, shown: dict) -> dict:
     """Return what `ask_first` says of a push to the source's default branch; {} for one to another branch."""
     branch = form.cleaned_data["branch"]
     try:
-        export.check_push(workspace, branch)
+        git_export.check_push(workspace, branch)
     except Problem:
         return {}
-    default = export.find_default_branch(workspace)
+    default = git_export.find_default_branch(workspace)
     if not all(shown.values()) or (default and not code_hosts.same_branch(branch, default)):
         return {}
     names = {"branch": default or branch, "git": workspace.remote}
@@ -75,7 +75,7 @@ def _default_branch_warning(workspace, form: BranchForm, shown: dict) -> dict:
         "title": gettext("Push to %(branch)s?") % {"branch": branch},
         "says": says % names,
         "verb": gettext("Push to %(branch)s") % {"branch": branch},
-        "text": _gets(export.would_push(workspace, branch)),
+        "text": _gets(git_export.would_push(workspace, branch)),
     }
 
 
@@ -154,7 +154,7 @@ def _page(request, head, *, push_form: BranchForm | None = None, pull_form: Pull
     operation = _operation(request, workspace)
     if operation:
         context["operation"] = OperationView(operation)
-        context["other_branch"] = export.another_branch(operation)
+        context["other_branch"] = git_export.another_branch(operation)
     if operation and not context["operation"].is_over:
         context["under_way"] = operation
     elif may_use and is_up and workspace.remote:
@@ -175,17 +175,17 @@ def _operation(request, workspace) -> Operation | None:
 
 def _what_goes(request, workspace, operation, push_form, pull_form) -> dict:
     """Return what a push would send, what it leaves out, and the forms with a proposed or the typed branch."""
-    told = export.would_push(workspace)
+    told = git_export.would_push(workspace)
     sends = next(iter(told.get("sends") or ()), {})
     context = {"cannot_tell": told.get("error"), "leaves": left_out.sentences(told.get("left", {})), "sends": sends}
-    context["seen"] = export.seen_of(sends) if "sha" in sends else ""
+    context["seen"] = git_export.seen_of(sends) if "sha" in sends else ""
     if sends.get("commits") is not None:
         context |= {"commits": _folded(sends["commits"], sends["count"])}
         context |= {"files": _folded(sends["files"]["first"], sends["files"]["count"])}
     current = told.get("branch", "")
     typed = operation.args if operation and not (operation.outcome or {}).get("ok") else {}
     chosen = request.GET.get("branch", "")[:200] or typed.get("branch")
-    branch = chosen or export.proposed_branch(workspace, current, is_there=bool(sends.get("tracked")))
+    branch = chosen or git_export.proposed_branch(workspace, current, is_there=bool(sends.get("tracked")))
     context |= {"current": current, "default": workspace.default_branch}
     context["push_form"] = push_form or BranchForm(initial={"branch": branch})
     context |= _pull_request(workspace, branch)

@@ -36,7 +36,7 @@ from workspaces.pages.manifests import shown
 from workspaces.pages.operation_view import OperationView
 from workspaces.pages.pictures.screenshots import PictureForm
 from workspaces.pages.timeline import timeline_of
-from workspaces.services import agent_bindings, archives, export, retention, store_maintenance
+from workspaces.services import agent_bindings, archives, git_export, retention, store_maintenance
 from workspaces.services.retention import holds
 from workspaces.services.screenshots import keeping as screenshots
 from workspaces.store.file_reader import LEFT_OUT
@@ -374,7 +374,7 @@ def operation(request, team, key, pk):
     operation = get_object_or_404(Operation, pk=pk, workspace=head.workspace)
     seen = OperationView(operation)
     context = {"nav": "workspaces", "head": head, "operation": seen, "may_stop": head.may_stop(seen)}
-    context |= {"may_use": head.may_use, "other_branch": export.another_branch(operation)}
+    context |= {"may_use": head.may_use, "other_branch": git_export.another_branch(operation)}
     if operation.kind == "revise" and seen.is_over:
         conflicts = revisions.conflicts_of(head.workspace, operation.outcome)
         context |= {"conflicts": conflicts, "task": revisions.task_of(conflicts)}

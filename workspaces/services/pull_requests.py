@@ -20,7 +20,7 @@ from workspaces.programs import checks
 from workspaces.provisioning.git import addresses
 from workspaces.secrets import team_credentials
 from workspaces.secrets.masking import masked
-from workspaces.services import export, pull_request_templates
+from workspaces.services import git_export, pull_request_templates
 
 KIND = "pull_request"
 TEXTS = ("title", "body")
@@ -32,7 +32,7 @@ MAX_LINE = 160  # characters of a line in it
 def open_one(workspace, wish: dict, *, by: Actor) -> Operation:
     """Push HEAD to `branch` and open a pull request to `base` ("": the default branch). Problem 409, 422.
 
-    An empty title or body is written from the history, before a person is asked. `sha`, `seen`: as for `export.push`.
+    An empty title or body is written from the history, before a person is asked. `sha` and `seen` as in `git_export`.
     """
     return submit(workspace, prepare(workspace, wish), by=by)
 
@@ -46,9 +46,9 @@ def prepare(workspace, wish: dict, *, at_once: bool = False) -> dict:
     """
     repository = repository_of(workspace)
     branch, base = wish["branch"], wish.get("base") or ""
-    export.check_push(workspace, branch)
+    git_export.check_push(workspace, branch)
     if base:
-        export.check_push(workspace, base, field="base")
+        git_export.check_push(workspace, base, field="base")
     check_branches(branch, base, [])
     there = _base_branch(workspace, base, at_once)
     check_branches(branch, "", there["defaults"])
@@ -180,7 +180,7 @@ def of(workspace):
 
 def describe(workspace, branch: str) -> dict:
     """Return {title, body} in Markdown: commits, files, commands with their ends, checks, and what people allowed."""
-    told = export.would_open(workspace, branch)
+    told = git_export.would_open(workspace, branch)
     sent = next(iter(told.get("sends") or ()), {})
     commits, files = sent.get("commits") or [], sent.get("files") or {"count": 0, "first": []}
     title = _printable(commits[0]["subject"]) if commits else f"Changes of {workspace.key}"

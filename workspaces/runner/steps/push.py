@@ -19,7 +19,7 @@ from workspaces.runner.git import sandbox, shown
 from workspaces.runner.job import Job
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.secrets import team_credentials
-from workspaces.services import export
+from workspaces.services import git_export
 
 UNBORN = "Nothing is committed yet."  # runner/git/probe.py
 BUNDLE_LIMIT = 2 * 1024**3  # bytes
@@ -123,13 +123,13 @@ def _not_pushed(error: CloneFailed) -> Refused:
 
 async def _shown(job: Job) -> dict:
     """Ask git in the workspace again what a push would send; Refused unless it is what was shown."""
-    asked = await job.thread(export.question_of, job.workspace, "HEAD", job.args["branch"])
+    asked = await job.thread(git_export.question_of, job.workspace, "HEAD", job.args["branch"])
     question = asked | {"what": "push", "left": False}
     told = await sandbox.ask(job.workspace, await job.readable_tree(), question, seconds=LOOK_SECONDS)
     if "error" in told:
         raise Refused(f"{told['error']} Nothing was pushed.")
     sends = [sent for sent in told["sends"] if "sha" in sent]
-    if found := next((sent for sent in sends if export.seen_of(sent) == job.args["seen"]), None):
+    if found := next((sent for sent in sends if git_export.seen_of(sent) == job.args["seen"]), None):
         return found
     if moved := next((sent["sha"] for sent in sends if sent["sha"] != job.args["sha"]), None):
         raise _moved(job.args["sha"], moved)
