@@ -30,7 +30,7 @@ def put(client, name="NPM_TOKEN", **body):
 def value_of(team, **which) -> str:
     """What a program would be given."""
     secret = Secret.objects.get(team=team, **which)
-    return secrets.decrypt(secret.value, secrets._associated_data(secret))
+    return secrets.decrypt(secret.value, secrets.associated_data(secret))
 
 
 # By API --------------------------------------------------------------------------------------------------------------
