@@ -70,19 +70,21 @@ class LoopWatch:
         """Wait as the selector does; what runs until the next call is a step."""
         began = time.monotonic()
         waits = timeout is None or timeout > 0  # else more is ready: the timers go on, see `_alarm`
-        self._end_step(began, waits)
+        was_late = self._end_step(began, waits)
         found = ()
         try:
             found = self._select(timeout)
             return found
         finally:
             self._began = time.monotonic()
-            if waits:
-                if not found and timeout is not None:  # late if a thread keeps the interpreter lock
-                    self._note(self._began, self._began - began - timeout)
+            if waits and not found and timeout is not None:  # late if a thread keeps the interpreter lock
+                self._note(self._began, self._began - began - timeout)
+            if waits or was_late:  # the timer of a late step has gone off
                 self._arm(self.late_s)
 
-    def _end_step(self, now: float, waits: bool):
+    def _end_step(self, now: float, waits: bool) -> bool:
+        """Note the step that ends now, if one does; return whether it was late."""
+        late = self._late() > self.late_s
         if waits:  # other threads may use processors while the loop waits
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -91,6 +93,7 @@ class LoopWatch:
             self._began = None if waits else now
         if now - self._told_at >= TOLD_EVERY_S:
             self._tell()
+        return late
 
     def _arm(self, seconds: float):
         signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -55,6 +55,23 @@ def test_a_step_that_holds_the_loop_is_logged_with_its_stack(runtime, caplog):
     assert told["worst_s"] > 0.2
 
 
+def test_each_of_three_long_steps_without_a_wait_between_them_is_logged_with_its_stack(runtime, caplog):
+    async def work():
+        watch = LoopWatch("runner", late_s=0.2)
+        watch.start(asyncio.get_running_loop())
+        try:
+            await asyncio.sleep(0.01)
+            for _ in range(3):
+                hold_the_loop(watch)
+                await asyncio.sleep(0)  # more is ready: the selector does not wait
+        finally:
+            watch.stop()
+
+    with caplog.at_level(logging.WARNING, logger="handrail.loop"):
+        asyncio.run(work())
+    assert sum("a step holds the event loop" in each.getMessage() for each in caplog.records) == 3
+
+
 def test_a_loop_that_waits_is_not_taken_for_a_held_one(runtime, caplog):
     with caplog.at_level(logging.WARNING, logger="handrail.loop"):
         told, others = run(lambda watch: None, late_s=30)
