@@ -124,13 +124,15 @@ def shown() -> list[str]:
 
 def pages_of(page, product, addresses, found: list) -> list[str]:
     """Return the addresses that show a page: those in `found`, which is filled if it is empty."""
+    shows = []
     for address in () if found else addresses:
         answer = fetch(page, product, address)
         kind, how = answer.headers.get("content-type", ""), answer.headers.get("content-disposition", "")
         if answer.status == 200 and "text/html" in kind and "attachment" not in how:
-            found.append(address)
+            shows.append(address)
         else:
             assert answer.status in (200, 302, 403, 404, 405, 409), (address, answer.status)
+    found += shows
     return found
 
 
