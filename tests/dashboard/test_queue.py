@@ -162,6 +162,8 @@ def test_an_event_wakes_the_queue(settings, tmp_path):
                 wake_feeds()
                 until(lambda times=times: len(arrived) == times)
                 empty(wakes)
+            time.sleep(0.05)
+            assert len(arrived) == 2
         finally:
             signal.signal(signal.SIGIO, before)
 
