@@ -61,10 +61,13 @@ def _read(request) -> tuple:
 def _finish(reply: Reply, event: dict, request, heard: HookEvent, dialect: Dialect, caller) -> Reply:
     record = partial(_record_conversation, event, request, heard, dialect, caller)
     connection = connection_of(request)
-    if isinstance(heard, Before) and connection.is_served:  # the agent waits for this answer
+    # The agent waits for this answer. The event after the call repeats a call that runs and has an id, so that one is
+    # not lost with web, and its order does not matter.
+    if connection.is_served and isinstance(heard, Before) and heard.call_id and reply.decision == ALLOW:
+        reply = _with_people(reply, request, heard, dialect, caller)  # what it puts off comes before the record
         connection.when_sent(record)
-    else:
-        record()
+        return reply
+    record()
     return _with_people(reply, request, heard, dialect, caller)
 
 

@@ -50,15 +50,20 @@ def test_a_turn_is_kept_in_its_order_and_its_call_leads_to_its_action(hook, agen
     assert (session.ended_at, session.end_reason) == (None, "")
 
 
-def test_a_call_is_recorded_after_its_answer_was_sent(agent_token):
-    recorded = []
+@pytest.mark.parametrize(
+    ("arguments", "recorded"),
+    [pytest.param(LIST, 0, id="allowed"), pytest.param({"command": "rm -rf /"}, 1, id="denied")],
+)
+def test_only_a_call_that_runs_is_recorded_after_its_answer_was_sent(agent_token, arguments, recorded):
+    """The event after the call repeats a call that runs, should web die before the record."""
+    at_answer = []
 
     async def send(message):
         if message["type"] == "http.response.body":
-            recorded.append(await sync_to_async(Message.objects.count)())
+            at_answer.append(await sync_to_async(Message.objects.count)())
 
-    asyncio.run(send_hook(agent_token, before(LIST), send=send))
-    assert (recorded, Message.objects.count()) == ([0], 1)
+    asyncio.run(send_hook(agent_token, before(arguments), send=send))
+    assert (at_answer, Message.objects.count()) == ([recorded], 1)
 
 
 def test_a_call_that_was_not_allowed_is_kept_too(hook, agent_token):
