@@ -5,6 +5,8 @@ BIN := .venv/bin
 WORKERS ?= 3
 # Start none of the tests that only `make test-all` has after this time, in seconds since 1970.
 LONG_UNTIL ?=
+# The same for all tests that start a product, a browser, an engine, a guest or an agent.
+HEAVY_UNTIL ?=
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 10
 # A skip for want of one of these fails `make test-all`.
 HANDRAIL_TEST_REQUIRE ?= browser,bubblewrap,docker,postgres,user,microvm,gettext,frameworks,agents
@@ -35,7 +37,7 @@ test: setup-tests ## what a laptop can run, each behaviour at least once; narrow
 test-all: test-sqlite test-postgres ## every guest, kill and round, on both databases; what is missing fails, as in .ci/run
 
 test-sqlite: setup-tests
-	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all $(LONG_UNTIL:%=--long-until %) $(ARGS)
+	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all $(LONG_UNTIL:%=--long-until %) $(HEAVY_UNTIL:%=--heavy-until %) $(ARGS)
 
 # The threads that the last event loop kept hold connections until the test process ends, and psycopg warns of each.
 test-postgres: setup-tests ## the tests that ask the database, on the server that HANDRAIL_TEST_POSTGRES_URL names

@@ -61,7 +61,7 @@ def start(tmp_path):
     def starts(*options, **files):
         for name, text in files.items():
             (tmp_path / f"test_{name}.py").write_text(text)
-        (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\n")
+        (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\n product\n")
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(CHECKOUT),
@@ -133,6 +133,16 @@ def test_a_long_test_does_not_start_after_its_time(start, tmp_path):
     assert "ran: first 1" in printed
     assert "ran: first long" not in printed
     assert "; 0 of 1 long tests ran" in lines(tmp_path, "progress.log")[-1]
+
+
+def test_a_test_that_starts_a_product_does_not_start_after_its_time(start, tmp_path):
+    heavy = FIRST.replace("pytest.mark.long", "pytest.mark.product")
+    start("-n", "2", "--dist", "loadfile", "--heavy-until", "1", "-rP", first=heavy).wait(120)
+
+    printed = (tmp_path / "out").read_text()
+    assert "ran: first 1" in printed
+    assert "ran: first long" not in printed
+    assert lines(tmp_path, "progress.log")[-1].endswith("; 1 other tests were not started, as time was up")
 
 
 def test_a_long_test_that_failed_last_runs_although_its_time_is_up(start, tmp_path):

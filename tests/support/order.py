@@ -1,4 +1,4 @@
-"""The order in which tests run: files that take long first, long tests last, and none of those once time is up.
+"""The order in which tests run: files that take long first, long tests last, and which start once time is up.
 
 With pytest-xdist a file is the unit of work, so that what a module shares is started once; its long tests are a second
 unit.
@@ -88,13 +88,15 @@ LONGEST = [
 ]
 SEED = "HANDRAIL_TEST_SEED"
 LONG_TESTS = "handrail/long"  # in pytest's cache, where the workers of pytest-xdist leave it for who schedules
-OUT_OF_TIME = "the time for long tests is up"
+OUT_OF_TIME = "the time for such tests is up"
+HEAVY = {"product", "browser", "engine", "guest", "claude", "agents"}  # marks of tests that start one of these
 
 
 def pytest_addoption(parser):
     parser.addoption(
         "--long-until", type=float, metavar="EPOCH", help="start no long test after this time, in seconds since 1970"
     )
+    parser.addoption("--heavy-until", type=float, metavar="EPOCH", help="the same for tests that start a product")
 
 
 def pytest_configure(config):
@@ -104,11 +106,14 @@ def pytest_configure(config):
 @pytest.hookimpl(trylast=True)  # after tests/support/rings.py has set the marks
 def pytest_collection_modifyitems(config, items):
     turn = {TESTS / name: number for number, name in enumerate(LONGEST)}
+    others = list(dict.fromkeys(item.path for item in items if item.path not in turn))
+    # By chance, so that what the time of one run is too short for has its turn in another.
+    first = random.Random(os.environ[SEED]).randrange(len(others) or 1) if config.getoption("--heavy-until") else 0
+    turn |= {path: len(turn) + number for number, path in enumerate(others[first:] + others[:first])}
 
     def place(item):
         if not is_long(item):
-            return False, turn.get(item.path, len(turn))
-        # By chance, so that what the time of one run is too short for has its turn in another.
+            return False, turn[item.path]
         return True, random.Random(f"{os.environ[SEED]} {item.nodeid.partition('::')[0]}").random()
 
     items.sort(key=place)
@@ -120,11 +125,18 @@ def is_long(item) -> bool:
     return item.get_closest_marker("long") is not None
 
 
+def is_heavy(item) -> bool:
+    return any(mark.name in HEAVY for mark in item.iter_markers())
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    until = item.config.getoption("--long-until")
-    if until is not None and time.time() > until and is_long(item) and not item.config.getoption("lf", False):
-        pytest.skip(OUT_OF_TIME)
+    if item.config.getoption("lf", False):
+        return
+    for option, holds in (("--long-until", is_long), ("--heavy-until", is_heavy)):
+        until = item.config.getoption(option)
+        if until is not None and time.time() > until and holds(item):
+            pytest.skip(OUT_OF_TIME)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -79,6 +79,9 @@ LONG = (
 # Of each parametrized test in these, `make test` does the first case: one kill point, one width, one kind of disk.
 FIRST_CASE = (
     "browser/",
+    "approvals/agent_runs/test_forty_calls.py",
+    "approvals/agent_runs/test_real_agents.py",
+    "approvals/agent_runs/test_stand_ins.py",
     "approvals/agents/claude_code/test_outages.py",
     "approvals/agents/claude_code/test_questions.py",
     "approvals/connect/test_connect_folder.py",

@@ -19,7 +19,8 @@ LONGEST_LINE = 300  # characters of an error
 
 
 def pytest_configure(config):
-    if os.environ.get(FOLDER) and not hasattr(config, "workerinput"):
+    in_a_test = "PYTEST_CURRENT_TEST" in os.environ  # started by a test, whose own run writes the logs
+    if os.environ.get(FOLDER) and not hasattr(config, "workerinput") and not in_a_test:
         config.pluginmanager.register(RunLog(config, Path(os.environ[FOLDER])))
 
 
@@ -35,7 +36,7 @@ class RunLog:
         self.config, self.folder = config, folder
         self.began, self.ended, self.quarter = time.monotonic(), 0, 0
         self.running: dict[str, float] = {}  # since when each test runs
-        self.long, self.unstarted = 0, 0
+        self.long, self.unstarted, self.heavy_unstarted = 0, 0, 0
         self.before = signal.signal(signal.SIGTERM, self.terminated)
 
     def write(self, log: str, line: str):
@@ -61,9 +62,11 @@ class RunLog:
             self.write("slow.log", f"{report.duration:6.1f} s {report.nodeid} [{report.when}]")
         if report.failed:
             self.write("failed.log", f"FAILED {report.nodeid} [{report.when}] {last_error_line(report)}")
-        if report.when == "setup" and "long" in report.keywords:
-            self.long += 1
-            self.unstarted += report.skipped and OUT_OF_TIME in str(report.longrepr)
+        if report.when == "setup":
+            is_long, unstarted = "long" in report.keywords, report.skipped and OUT_OF_TIME in str(report.longrepr)
+            self.long += is_long
+            self.unstarted += is_long and unstarted
+            self.heavy_unstarted += unstarted and not is_long
 
     def pytest_collectreport(self, report):
         if report.failed:
@@ -88,4 +91,6 @@ class RunLog:
     def pytest_terminal_summary(self):
         ran = self.long - self.unstarted
         long = f"{ran} of {self.long} long tests ran, in the order of {SEED}={os.environ[SEED]}"
+        if self.heavy_unstarted:
+            long += f"; {self.heavy_unstarted} other tests were not started, as time was up"
         self.write("progress.log", f"ended after {self.seconds} s; {long}")
