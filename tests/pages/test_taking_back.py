@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.desk import Desk
 from tests.support.visitor import Visitor
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +165,10 @@ def test_a_push_from_the_changes_page(product, lead, tmp_path):
     desk.run(key, "git -c user.name=T -c user.email=t@e commit -q --allow-empty -m two")
     at = f"/w/main/{key}/export/"
     shown = dict(re.findall(r'name="(sha|seen)" value="([^"]*)"', lead.get(at)))
-    assert "Pushed" in lead.post(f"/w/main/{key}/push/", {"branch": "from-page", **shown}, at=at)
+    lead.post(f"/w/main/{key}/push/", {"branch": "from-page", **shown}, at=at)
+    pushes = product.get(f"/api/v1/workspaces/{key}/operations", token).json["operations"]
+    [push] = [operation["id"] for operation in pushes if operation["kind"] == "push"]
+    until(lambda: "Pushed" in lead.get(f"{at}?operation={push}"))
     branches = subprocess.run(["git", "branch"], cwd=path, capture_output=True, text=True, check=True).stdout
     assert "from-page" in branches
 
