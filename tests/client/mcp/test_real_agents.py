@@ -12,6 +12,7 @@ from approvals.connect.proof.model import DONE, Model, call
 from dashboard import settings
 from tests.approvals.agent_runs.conftest import real_agents  # noqa: F401 (fixture)
 from tests.client.frameworks.conftest import frameworks  # noqa: F401 (fixture)
+from tests.support.waiting import until
 
 SERVER = Path(__file__).with_name("sdk_server.py")
 
@@ -107,7 +108,9 @@ def test_a_call_with_numbers_is_shown_edited_and_run_as_it_was_approved(start, p
     )
     offered = json.dumps(model.asked[0])  # what Claude Code knows by `tools/list` through the gate
     assert [tool in offered for tool in ("mcp__sdk__send", "mcp__sdk__ship", "mcp__sdk__note")] == [True] * 3
-    assert (person.status(asked), person.status(second)) == ("succeeded", "succeeded")
+    until(
+        lambda: (person.status(asked), person.status(second)) == ("succeeded", "succeeded")
+    )  # reported after the answer
 
 
 def test_a_denied_call_does_not_reach_the_server(start, person, name, model, ran):
@@ -127,4 +130,4 @@ def test_a_question_of_the_tool_is_answered_at_the_desk_within_its_call(start, p
     person.decides(question, "edit", arguments=given | {"content": {"text": "tests"}})
     ended(running)
     assert ran() == ["v2 because tests"]
-    assert person.status(asked) == "succeeded"
+    until(lambda: person.status(asked) == "succeeded")  # reported after the answer
