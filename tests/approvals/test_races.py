@@ -183,7 +183,8 @@ from django.db import connections
 from django.contrib.auth import get_user_model
 connections["default"].settings_dict["NAME"] = os.environ["RACE_DATABASE"]
 from approvals.actions import gate
-from approvals.evaluation.judge.calls import Call
+from approvals.actions.answer import Answer
+from approvals.evaluation.calls import Call
 from approvals.models import Action
 from dashboard.people.access import Caller, caller_by_token, caller_of
 from dashboard.problems import Problem
