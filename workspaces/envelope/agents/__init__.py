@@ -1,7 +1,7 @@
 """What is protected of each coding agent: a module for each, with STARTUP_FILES, SECRETS and PROGRAMS.
 
 In the init's archive they are modules of this package. Everywhere else they are `protected.py` in the agents' folders
-(`approvals/agents`). Nothing here may import those, so the package `approvals` hands them over when it is imported.
+(`approvals/agents`). The package `approvals` hands those over when it is imported; nothing here knows where they are.
 """
 
 import pkgutil
@@ -17,11 +17,12 @@ def hand_over(find):
 
 
 def modules():
-    """Return {agent: module}; RuntimeError without any, since then no agent's files would be protected."""
-    found = _find() if _find else _packed()
-    if not found:
-        raise RuntimeError("Import `approvals` first: it knows which files of agents are protected.")
-    return found
+    """Return {agent: module}; ImportError without any, since then no agent's files would be protected."""
+    if _find is None and (packed := _packed()):
+        return packed
+    if _find is None:  # a program that begins in a driver
+        import_module("approvals")
+    return _find()
 
 
 def _packed():
