@@ -107,7 +107,7 @@ def test_the_time_that_patterns_may_take_ends_inside_one_path(store, work, monke
     before = store.snapshot(LocalTree(work)).tree
     (work / ".gitignore").write_text(SLOW)
     after = store.snapshot(LocalTree(work)).tree
-    monkeypatch.setattr(ignored, "SECONDS", 0.2)
+    monkeypatch.setattr(ignored, "SECONDS", 0.02)
     assert ignored.ignored(store, (before, after), [LONG_NAME.encode()]) == frozenset()
 
 
