@@ -15,7 +15,7 @@ WISH = {
     "snapshot": 3,
     "branch": "fix",
     "title": "Fix it",
-    "host": "pypi.org",
+    "host": "files.example.org",
     "scope": "once",
     "path": "notes.txt",
     "argv": ["bash", "-l"],
