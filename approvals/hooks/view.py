@@ -61,10 +61,10 @@ def _read(request) -> tuple:
 def _finish(reply: Reply, event: dict, request, heard: HookEvent, dialect: Dialect, caller) -> Reply:
     record = partial(_record_conversation, event, request, heard, dialect, caller)
     connection = connection_of(request)
-    # The agent waits for this answer. The event after the call repeats a call that runs and has an id, so that one is
-    # not lost with web, and its order does not matter.
+    # A call that runs and has an id is recorded after the answer, since the agent waits for the answer. Should web die
+    # in between, the event that reports the call's end records the call too.
     if connection.is_served and isinstance(heard, Before) and heard.call_id and reply.decision == ALLOW:
-        reply = _with_people(reply, request, heard, dialect, caller)  # what it puts off comes before the record
+        reply = _with_people(reply, request, heard, dialect, caller)  # marks messages as given before the call is recorded
         connection.when_sent(record)
         return reply
     record()
