@@ -64,7 +64,7 @@ def _finish(reply: Reply, event: dict, request, heard: HookEvent, dialect: Diale
     # A call that runs and has an id is recorded after the answer, since the agent waits for the answer. Should web die
     # in between, the event that reports the call's end records the call too.
     if connection.is_served and isinstance(heard, Before) and heard.call_id and reply.decision == ALLOW:
-        reply = _with_people(reply, request, heard, dialect, caller)  # marks messages as given before the call is recorded
+        reply = _with_people(reply, request, heard, dialect, caller)  # messages are marked as given first
         connection.when_sent(record)
         return reply
     record()
