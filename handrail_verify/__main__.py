@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from handrail_verify import backup, log
+from handrail_verify import backup, checkpoints, log
 
 NO_STORE = (
     "A store can't be verified here: it is compressed with zstd and hashed with BLAKE3, which Python does not bring. "
@@ -45,7 +45,12 @@ def parser() -> argparse.ArgumentParser:
         ("checkpoint", note_checkpoint, "the same, and print SEQ:HASH to keep elsewhere"),
     ):
         command = verb(name, run, words, "the export, JSON lines; - for standard input")
-        command.add_argument("--checkpoint", help="SEQ:HASH, or a file that holds one or an earlier export")
+        command.add_argument(
+            "--checkpoint", help="SEQ:HASH, or a file that holds checkpoints, signed or not, or an earlier export"
+        )
+        command.add_argument(
+            "--key", default="", help="the public key of the checkpoints in base64, or a file that holds it"
+        )
     for name, run in (("manifest", verify_manifest), ("receipt", verify_receipt)):
         command = verb(name, run, f"a downloaded {name}", f"the {name}, JSON; - for standard input")
         command.add_argument("--key", required=True, help="the public key in base64, or a file that holds it")
@@ -78,14 +83,14 @@ def shown(text: str) -> str:
 def verify_log(options) -> int:
     """Print whether the exported log is unchanged, and how much of it that says."""
     with opened(options.file) as lines:
-        print(_proven(_checked(lines, options.checkpoint)))
+        print(_proven(_checked(lines, options.checkpoint, _key(options.key)), signed=bool(options.key)))
     return 0
 
 
 def note_checkpoint(options) -> int:
     """Print the checkpoint of an exported log; one cannot be made from a filtered export."""
     with opened(options.file) as lines:
-        checked = _checked(lines, options.checkpoint)
+        checked = _checked(lines, options.checkpoint, _key(options.key))
     if checked.filters is not None:
         print(f"This export is filtered ({_left_out(checked)}): a checkpoint takes the whole log.")
         return 1
@@ -93,12 +98,23 @@ def note_checkpoint(options) -> int:
     return 0
 
 
-def _checked(lines, checkpoint: str | None) -> log.Checked:
-    return log.verify(lines, log.read_checkpoint(checkpoint) if checkpoint else None)
+def _checked(lines, checkpoint: str | None, key: str = "") -> log.Checked:
+    return log.verify(lines, checkpoints.read(checkpoint, key) if checkpoint else None)
 
 
-def _proven(checked: log.Checked) -> str:
-    """Return what a log that verifies proves: nothing without a checkpoint, and nothing of what came after it."""
+def _key(given: str) -> str:
+    """Return the public key that --key is, or that is in the file that it names."""
+    try:
+        return Path(given).read_text().strip() if given else ""
+    except (OSError, ValueError):
+        return given.strip()
+
+
+def _proven(checked: log.Checked, *, signed: bool = False) -> str:
+    """Return what a log that verifies proves: nothing without a checkpoint, and nothing of what came after it.
+
+    `signed`: the checkpoints were verified with a key.
+    """
     first, last, noted, team = checked.first, checked.last, checked.noted, shown(checked.team)
     if checked.filters is not None:
         return (
@@ -111,7 +127,8 @@ def _proven(checked: log.Checked) -> str:
         return f"unproven: {_events(first, last)} of team {team}, whose hashes fit{missing}; {unknown}"
     whole = "unchanged" if missing or noted < last else "complete and unchanged"
     later = f"; unproven: {_events(noted + 1, last)} after the checkpoint" if noted < last else ""
-    return f"{whole}: {_events(first, noted)} of team {team}{missing}{later}"
+    by = ", by a checkpoint that the key signed" if signed else ""
+    return f"{whole}{by}: {_events(first, noted)} of team {team}{missing}{later}"
 
 
 def _events(first: int, last: int) -> str:
@@ -148,12 +165,8 @@ def verify_receipt(options) -> int:
 def _signed_body(options, prefix: bytes) -> dict:
     from handrail_verify import signed
 
-    try:
-        key = Path(options.key).read_text()
-    except (OSError, ValueError):
-        key = options.key
     with opened(options.file) as file:
-        return signed.verify(file.read(), key.strip(), prefix)
+        return signed.verify(file.read(), _key(options.key), prefix)
 
 
 # Passkeys ------------------------------------------------------------------------------------------------------------

@@ -2,21 +2,16 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from handrail_verify import canonical
+from handrail_verify.checkpoints import BadEvent, Checkpoint
+from handrail_verify.decisions import Decisions
 
 GENESIS = "0" * 64
 KEYS = {"team", "seq", "at", "actor", "verb", "subject", "workspace", "data", "prev", "hash"}
 MAX_LINE = 16_000_000  # bytes of one exported event
-NOTE = re.compile(r"(\d{1,18}):([0-9a-f]{64})")  # a checkpoint
-
-
-class BadEvent(ValueError):
-    """An entry that does not verify; the message names it and the error, on one line."""
 
 
 @dataclass
@@ -24,7 +19,8 @@ class Checked:
     """The result of `verify`: events `first` to `last` of `team`, ending in `head` (hex).
 
     `filters`: those of a filtered export, which holds only `count` of the events. Each of them fits its own hash;
-    nothing is known about the events in between. `noted`: the event of the checkpoint, up to which all is proven.
+    nothing is known about the events in between. `noted`: the event of the newest checkpoint, up to which all is
+    proven; 0 without one.
     """
 
     team: str
@@ -42,13 +38,15 @@ def chain_hash(event):
     return hashlib.sha256(canonical.dumps(body)).hexdigest()
 
 
-def verify(lines, checkpoint=None):
+def verify(lines, checkpoints: list[Checkpoint] | None = None):
     """Verify exported events (an iterable of JSON lines, bytes) and return Checked; BadEvent names the first bad one.
 
-    `checkpoint`: (seq, hash) noted down earlier, to detect a log whose tail was cut or rewritten.
+    `checkpoints`: kept elsewhere earlier, by number, to detect a log whose tail was cut or rewritten.
     """
     lines = iter(lines)
-    before, first, noted, filters, count = None, None, None, None, 0
+    kept = {one.seq: one for one in checkpoints or ()}
+    before, first, noted, filters, count = None, None, 0, None, 0
+    decisions = None  # of a log from its first event on: what a part of one lacks may have approved what it has
     for number, line in enumerate(lines, 1):
         if number == 1 and (filters := filters_of(line)) is not None:
             continue
@@ -58,20 +56,21 @@ def verify(lines, checkpoint=None):
         if before is None:
             first = event
             _check_first(event)
+            noted = _check_before_first(kept, event)
+            decisions = Decisions() if filters is None and event["seq"] == 1 else None
         elif filters is None or event["seq"] <= before["seq"] + 1 or event["team"] != before["team"]:
             _check_link(before, event, number, lines)
-        if checkpoint and event["seq"] == checkpoint[0]:
-            noted = event["hash"]
+        if event["seq"] in kept:
+            _check_checkpoint(kept[event["seq"]], event["team"], event["hash"])
+            noted = event["seq"]
+        if decisions:
+            decisions.follow(event)
         before = event
     if before is None:
         raise BadEvent("The file is empty: there is no event in it.")
-    if checkpoint and filters is not None and noted is None:
-        raise BadEvent(f"The checkpoint is event {checkpoint[0]}, which this filtered export does not hold.")
-    if checkpoint:
-        _check_checkpoint(checkpoint, first, before, noted)
-    return Checked(
-        before["team"], first["seq"], before["seq"], before["hash"], filters, count, checkpoint[0] if checkpoint else 0
-    )
+    if kept:
+        _check_end(max(kept), noted, first, before, filters)
+    return Checked(before["team"], first["seq"], before["seq"], before["hash"], filters, count, noted)
 
 
 def filter_note(filters: dict) -> str:
@@ -152,39 +151,29 @@ def _comes_later(seq, number, rest):
     return False
 
 
-def _check_checkpoint(checkpoint, first, last, noted):
-    seq, digest = checkpoint
-    if seq > last["seq"]:
-        raise BadEvent(f"The end is cut: the log stops at event {last['seq']}, the checkpoint is event {seq}.")
-    if seq == first["seq"] - 1:
-        noted = first["prev"]
-    if noted is None:
-        raise BadEvent(f"The checkpoint is event {seq}, but the file starts at event {first['seq']}.")
-    if noted != digest:
-        raise BadEvent(f"Event {seq} is not the one of the checkpoint: the log was rewritten up to there.")
+def _check_checkpoint(kept: Checkpoint, team: str, digest: str):
+    if kept.team and kept.team != team:
+        raise BadEvent(f"The checkpoint is of the log of team {kept.team[:60]}, and this is the log of team {team}.")
+    if kept.hash != digest:
+        raise BadEvent(f"Event {kept.seq} is not the one of the checkpoint: the log was rewritten up to there.")
 
 
-def read_checkpoint(text):
-    """Return (seq, hash) from SEQ:HASH, or from the last line of a file, which is SEQ:HASH or an event."""
-    match = NOTE.fullmatch(text.strip().lower())
-    if not match:
-        try:
-            lines = Path(text).read_bytes().decode(errors="replace").strip().splitlines()
-        except (OSError, ValueError):
-            raise BadEvent(f"The checkpoint {text[:80]} is neither SEQ:HASH nor a file that can be read.") from None
-        last = lines[-1].strip() if lines else ""
-        match = NOTE.fullmatch(last.lower()) or _noted_event(last)
-    if not match:
-        raise BadEvent(f"The checkpoint file {text[:80]} holds no SEQ:HASH and no event.")
-    return int(match[1]), match[2]
+def _check_before_first(kept: dict[int, Checkpoint], first: dict) -> int:
+    """Return the number of the checkpoint just before a file that begins later, whose hash the first event names."""
+    seq = first["seq"] - 1
+    if seq not in kept:
+        return 0
+    _check_checkpoint(kept[seq], first["team"], first["prev"])
+    return seq
 
 
-def _noted_event(line):
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return NOTE.fullmatch(f"{event.get('seq')}:{event.get('hash')}") if isinstance(event, dict) else None
+def _check_end(newest: int, noted: int, first: dict, last: dict, filters: dict | None):
+    if filters is not None and not noted:
+        raise BadEvent(f"The checkpoint is event {newest}, which this filtered export does not hold.")
+    if newest > last["seq"] and filters is None:
+        raise BadEvent(f"The end is cut: the log stops at event {last['seq']}, the checkpoint is event {newest}.")
+    if not noted:
+        raise BadEvent(f"The checkpoint is event {newest}, but the file starts at event {first['seq']}.")
 
 
 def events_of(lines) -> Iterator[dict]:

@@ -1,0 +1,107 @@
+"""Checkpoints of an event log: which event it ended with at a time, signed (Ed25519) or just noted down."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from handrail_verify import canonical
+
+PREFIX = b"handrail log checkpoint\n"  # so that no signature of something else counts as one of a checkpoint
+NOTE = re.compile(r"(\d{1,18}):([0-9a-f]{64})")  # one that is not signed
+
+
+class BadEvent(ValueError):
+    """An entry of a log, or a checkpoint, that does not verify; the message names it and the error, on one line."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The log of `team` ended with event `seq`, whose hash (hex) this is. A note names no team: it is ""."""
+
+    seq: int
+    hash: str
+    team: str = ""
+
+
+def read(text: str, key: str = "") -> list[Checkpoint]:
+    """Return the checkpoints that `--checkpoint` names, by number: SEQ:HASH, or what a file holds.
+
+    A file holds one signed checkpoint as JSON, the answer of GET /api/v1/log/checkpoints, a line of JSON for each as in
+    the folder HANDRAIL_CHECKPOINTS, or as its last line SEQ:HASH or an event. With `key`, a public key in base64, each
+    must be signed with it. Raise BadEvent.
+    """
+    note = NOTE.fullmatch(text.strip().lower())
+    found = [Checkpoint(int(note[1]), note[2])] if note else None
+    if found is None:
+        try:
+            content = Path(text).read_bytes().decode(errors="replace").strip()
+        except (OSError, ValueError):
+            raise BadEvent(f"The checkpoint {text[:80]} is neither SEQ:HASH nor a file that can be read.") from None
+        signed_ones = list(_signed_in(content))
+        if signed_ones:
+            found = [_checked(one, key) for one in signed_ones]
+        else:
+            found = _noted_in(content)
+            if not found:
+                raise BadEvent(f"The checkpoint file {text[:80]} holds no checkpoint and no event.")
+            note = True
+    if key and note:
+        raise BadEvent("A key was given, but the checkpoint is not signed.")
+    return sorted(found, key=lambda one: one.seq)
+
+
+def _signed_in(content: str) -> Iterator[dict]:
+    """Yield the signed checkpoints of a file, as they were downloaded."""
+    for document in _documents(content):
+        listed = document.get("checkpoints") if isinstance(document, dict) else None
+        for one in listed if isinstance(listed, list) else [document]:
+            if isinstance(one, dict) and "checkpoint" in one:
+                yield one
+
+
+def _documents(content: str) -> list:
+    """Return the one JSON document of the file, else that of each line that is one."""
+    try:
+        return [canonical.loads_once(content.encode())]
+    except (ValueError, RecursionError):
+        pass
+    found = []
+    for line in content.splitlines():
+        if '"checkpoint"' not in line:  # as the events of an earlier export
+            continue
+        try:
+            found.append(canonical.loads_once(line.encode()))
+        except (ValueError, RecursionError):
+            continue
+    return found
+
+
+def _checked(found: dict, key: str) -> Checkpoint:
+    right = isinstance(found.get("seq"), int) and isinstance(found.get("hash"), str)
+    if not right or not NOTE.fullmatch(f"{found['seq']}:{found['hash']}"):
+        raise BadEvent("A checkpoint in the file has no event's number and hash.")
+    if key:
+        from handrail_verify import signed  # the log alone needs no cryptography
+
+        try:
+            signed.verify(json.dumps(found).encode(), key, PREFIX)
+        except signed.BadManifest as error:
+            raise BadEvent(f"The checkpoint of event {found['seq']} does not verify. {error}") from None
+    return Checkpoint(found["seq"], found["hash"], str(found.get("team", "")))
+
+
+def _noted_in(content: str) -> list[Checkpoint]:
+    """Return the checkpoint in the last line, which is SEQ:HASH or an event."""
+    last = content.splitlines()[-1].strip() if content else ""
+    note = NOTE.fullmatch(last.lower()) or _noted_event(last)
+    return [Checkpoint(int(note[1]), note[2])] if note else []
+
+
+def _noted_event(line: str):
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return NOTE.fullmatch(f"{event.get('seq')}:{event.get('hash')}") if isinstance(event, dict) else None
