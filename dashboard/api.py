@@ -175,6 +175,7 @@ def me(request):
 
 # By dotted path: dashboard knows the other apps by name only.
 api.add_router("", "dashboard.site.events_api.router")
+api.add_router("", "dashboard.site.log_api.router")
 api.add_router("", "dashboard.site.measures.api.router")
 api.add_router("", "dashboard.site.search_api.router")
 api.add_router("", "dashboard.site.sessions_api.router")

@@ -405,3 +405,21 @@ class Event(models.Model):
             "prev": self.prev,
         }
         return exported | {"hash": self.hash} if self.hash else exported
+
+
+class LogCheckpoint(models.Model):
+    """A signed statement of the event that a team's log ended with (dashboard/event_log/checkpoints.py)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="log_checkpoints")
+    seq = models.BigIntegerField()
+    hash = models.CharField(max_length=64)
+    at = models.DateTimeField()
+    key = models.CharField(max_length=64)  # the public key that belongs to the signature, both in base64
+    signature = models.CharField(max_length=128)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "seq"], name="log_checkpoint_once")]
+
+    def __str__(self):
+        return f"event {self.seq} of {self.team}"

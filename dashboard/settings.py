@@ -93,6 +93,8 @@ if HANDRAIL_NOTIFY_CONTACT and urlsplit(HANDRAIL_NOTIFY_CONTACT).scheme not in (
     raise ImproperlyConfigured("HANDRAIL_NOTIFY_CONTACT must be a mailto: or https: address.")
 # The folder for what leaves Handrail as files: logs (below it one folder for each team) and scheduled backups.
 HANDRAIL_EXPORTS = Path(env("HANDRAIL_EXPORTS") or HANDRAIL_HOME / "exports")
+# The folder for signed checkpoints of each team's log, best on another machine.
+HANDRAIL_CHECKPOINTS = Path(env("HANDRAIL_CHECKPOINTS") or HANDRAIL_EXPORTS / "checkpoints")
 # An OpenID Connect provider that people sign in with; set here, it replaces the one of the Django admin
 # (dashboard/people/sso.py reads both).
 HANDRAIL_OIDC = {

@@ -265,6 +265,8 @@ _DECLARED = [
     (
         PEOPLE,
         """
+        GET /log/export
+        GET /log/checkpoints
         GET /measures
         GET /metrics
         GET /measures/limits

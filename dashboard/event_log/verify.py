@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from django.core.cache import cache
 
 from dashboard.database import clock
-from dashboard.models import Event, Team
+from dashboard.event_log import checkpoints
+from dashboard.models import Event, LogCheckpoint, Team
 from handrail_verify.log import GENESIS, chain_hash
 
 BATCH_SIZE = 250  # events read at a time
@@ -25,6 +26,11 @@ class Proof:
     at: datetime
     begun: datetime
     holds: bool = True
+
+    @property
+    def signed(self) -> LogCheckpoint | None:
+        """Return the newest signed checkpoint."""
+        return checkpoints.newest(self.team)
 
     @property
     def is_whole(self) -> bool:

@@ -16,6 +16,7 @@ ROLES = [Role.VIEWER, Role.REVIEWER, Role.LEAD, Role.ADMIN]
 MATRIX = {
     "read": (Role.VIEWER, True),
     "read_log": (Role.VIEWER, False),
+    "export_log": (Role.LEAD, False),  # by a token; a person exports on the page of the log what it shows
     "submit": (None, True),  # submitting actions is what agents do
     "consume": (None, True),
     "register_instance": (None, True),  # of itself, over the Agent Approval Protocol
@@ -72,7 +73,15 @@ MATRIX = {
 # Web sends requests to an instance's receiver, which would bypass the allowed hosts of a workspace.
 NOT_FROM_A_WORKSPACE = {"create_workspace", "register_instance"}
 # What may still be done in a team that is archived.
-IN_AN_ARCHIVED_TEAM = {"read", "read_log", "manage_people", "manage_team", "manage_tokens", "purge_person"}
+IN_AN_ARCHIVED_TEAM = {
+    "read",
+    "read_log",
+    "export_log",
+    "manage_people",
+    "manage_team",
+    "manage_tokens",
+    "purge_person",
+}
 
 
 @dataclass(frozen=True)

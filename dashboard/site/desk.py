@@ -1,16 +1,11 @@
 """The Desk, the log, and the small pages around them."""
 
-import json
 from datetime import timedelta
-from hashlib import sha256
-from itertools import chain
 
 from django.conf import settings
 from django.contrib import messages
-from django.core.cache import cache
-from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Count, Exists, Max, OuterRef, Q
-from django.http import Http404, JsonResponse, StreamingHttpResponse
+from django.http import JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import translation
 from django.utils.dateparse import parse_datetime
@@ -25,16 +20,12 @@ from approvals.pages.lists import quiet_words
 from approvals.reports.ask_rate import ask_rate
 from approvals.reports.changed_since import changed_since
 from dashboard.database import clock
-from dashboard.database.batches import in_batches
-from dashboard.event_log.sentences import details
-from dashboard.event_log.verify import RENDER_SECONDS, verify_in_time
 from dashboard.live.feed import cursor_of
-from dashboard.models import Agent, Event, Membership, Team
+from dashboard.models import Agent, Membership
 from dashboard.people import sessions
 from dashboard.site import desk_troubles, second_factor
 from dashboard.web import spans
-from dashboard.web.pages import Slice, came_from, in_threads, must, parameters, signed_in, without
-from handrail_verify.log import filter_note
+from dashboard.web.pages import came_from, signed_in
 from workspaces.models import Run, State, StateCode, Workspace
 from workspaces.services import caps, retention, schedules, secret_expiry, store_maintenance
 from workspaces.services.retention import What, sweeps
@@ -158,120 +149,6 @@ def _counts(actions, since) -> dict:
 def live(request):
     """Return the feed's cursor, for pages without a socket."""
     return JsonResponse({"upto": cursor_of(request.caller)}, headers={"Cache-Control": "no-store"})
-
-
-@signed_in
-@require_safe
-def log(request):
-    caller = request.caller
-    teams = [team for team in Team.objects.visible_to(caller) if caller.can("read_log", team)]
-    events = _filtered(request, Event.objects.filter(team__in=teams).select_related("team"))
-    page = Slice(request, events, by="at", size=100)
-    names = dict(Workspace.objects.filter(pk__in={e.workspace_id for e in page}).values_list("pk", "key"))
-    return render(
-        request,
-        "dashboard/log.html",
-        {
-            "nav": "log",
-            "page": page,
-            "rows": [(event, names.get(event.workspace_id, ""), details(event.data)) for event in page],
-            **_proofs(teams),
-            "filters": parameters(request, *FILTERS),
-            "verbs": _verbs_of(teams),
-            "query": without(request),
-            "may_send_log": any(caller.can("manage_log_targets", team) for team in teams),
-        },
-    )
-
-
-def _verbs_of(teams) -> list[str]:
-    """Return the verbs in the logs of these teams, cached for a minute, because the query reads every event."""
-
-    def read() -> list[str]:
-        events = Event.objects.filter(team__in=teams)
-        return list(events.order_by("verb").values_list("verb", flat=True).distinct())
-
-    which = sha256("".join(sorted(team.pk.hex for team in teams)).encode()).hexdigest()
-    return cache.get_or_set(f"log-verbs:{which}", read, 60)
-
-
-def _proofs(teams, seconds: float = RENDER_SECONDS) -> dict:
-    """Continue verifying the teams' logs: at least one batch of each, and more for about `seconds` in total."""
-    proofs = [verify_in_time(team, seconds / len(teams)) for team in teams]
-    return {"proofs": proofs, "unproven": any(proof.holds and not proof.is_whole for proof in proofs)}
-
-
-@signed_in
-@require_safe
-def log_proof(request):
-    """Continue verifying the log while its page is open."""
-    teams = [team for team in Team.objects.visible_to(request.caller) if request.caller.can("read_log", team)]
-    found = _proofs(teams, seconds=0.5)
-    return render(request, "dashboard/_log_proofs.html", found) if request.htmx else redirect("log")
-
-
-FILTERS = ("verb", "actor", "workspace", "subject", "since", "until")
-
-
-def _filtered(request, events):
-    """Apply the filters of the query string; an invalid value matches nothing."""
-    named = parameters(request, *FILTERS)
-    if named["verb"]:
-        events = events.filter(verb=named["verb"])
-    if named["actor"]:
-        events = events.filter(Q(actor_label__icontains=named["actor"]) | Q(actor_id=named["actor"]))
-    if named["workspace"]:
-        keys = Workspace.objects.visible_to(request.caller).filter(key=named["workspace"])
-        events = events.filter(workspace_id__in=list(keys.values_list("pk", flat=True)))
-    if named["subject"]:
-        events = events.filter(subject_id=_subject_id(request.caller, named["subject"]))
-    for name, lookup, end in (("since", "at__gte", 0), ("until", "at__lt", 1)):
-        if named[name]:
-            moment = spans.moment_of(named[name], end)
-            events = events.filter(**{lookup: moment}) if moment else events.none()
-    return events
-
-
-def _subject_id(caller, text: str) -> str:
-    """Return the id of action A-41 for "A-41", any other text as it is."""
-    number = text.upper().removeprefix("A-")
-    if text.upper().startswith("A-") and number.isdecimal():
-        found = Action.objects.visible_to(caller).filter(number=number[:9]).values_list("pk", flat=True).first()
-        return str(found or "")
-    return text
-
-
-@signed_in
-@require_safe
-def log_export(request):
-    """Stream one team's events as JSON lines, oldest first, for `handrail_verify log`.
-
-    A filtered export begins with a line that names the filters.
-    """
-    caller = request.caller
-    team = _one_team(request)
-    must(caller, "read_log", team)
-    events = _filtered(request, Event.objects.filter(team=team)).order_by("seq")
-    filters = {name: value for name, value in parameters(request, *FILTERS).items() if value}
-    note = [filter_note(filters) + "\n"] if filters else []
-    rows = (json.dumps(event.as_export(), ensure_ascii=False) + "\n" for event in in_batches(events))
-    lines, name = chain(note, rows), f"handrail-{team.slug}-log{'-filtered' if filters else ''}.jsonl"
-    return StreamingHttpResponse(
-        in_threads(lines) if isinstance(request, ASGIRequest) else lines,
-        content_type="application/jsonl; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
-
-
-def _one_team(request) -> Team:
-    """Return the team named in the query or form, else the caller's oldest; 404 if there is none."""
-    teams = Team.objects.visible_to(request.caller)
-    if slug := request.GET.get("team") or request.POST.get("team"):
-        teams = teams.filter(slug=slug)
-    found = teams.order_by("created_at").first()
-    if found is None:
-        raise Http404("no such team")
-    return found
 
 
 @signed_in

@@ -28,6 +28,7 @@ LANE_OF = {
     "approvals.tasks.send_log": LOGS,
     "approvals.tasks.run_schedules": TIMELY,
     "approvals.tasks.warn_owners": TIMELY,
+    "dashboard.event_log.checkpoints.sign_all": TIMELY,
     "workspaces.tasks.check_caps": TIMELY,
     "workspaces.tasks.warn_of_secrets": TIMELY,
     "workspaces.tasks.check_sweeps": TIMELY,

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 
+from dashboard.event_log import checkpoints
 from dashboard.models import Event, Team
 
 AUDIT, NOTICE = 13, 5  # facility "log audit", severity "notice"
@@ -16,7 +17,10 @@ def line(event: Event) -> bytes:
 
 
 def webhook_body(team: Team, events: list[Event]) -> bytes:
+    """Return {team, upto, events, checkpoint}: the newest signed checkpoint of the log, or null before the first."""
+    signed = checkpoints.newest(team)
     found = {"team": team.slug, "upto": events[-1].seq, "events": [event.as_export() for event in events]}
+    found["checkpoint"] = checkpoints.as_download(signed) if signed else None
     return json.dumps(found, ensure_ascii=False).encode()
 
 
