@@ -59,6 +59,10 @@ class Finding:
     more: int = 0  # names, or files, that are not listed
     has_diff: bool = False  # what it sends can be shown, on a page of its own
 
+    @property
+    def is_known(self) -> bool:
+        return not self.says or not self.says[0].startswith(UNKNOWN)
+
     def as_json(self) -> dict:
         return {
             "line": self.line,
@@ -80,6 +84,10 @@ class Evidence:
     findings: list[Finding] = field(default_factory=list)
     numbered: bool = False  # there is more than one sub-command, so each finding names its own
     others: list[FileDiff] = field(default_factory=list)  # further diffs, if it changes more than one file or place
+
+    @property
+    def is_known(self) -> bool:
+        return not self.says.startswith(UNKNOWN)
 
     @property
     def with_repeats(self) -> list[tuple[Finding, bool]]:

@@ -173,7 +173,7 @@ def undo(request, pk):
     found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     here = reverse("action", args=[pk]) + filter_query(chosen_filters(request))
-    say = gettext("Taken back. It needs approval again.")
+    say = gettext("Answer withdrawn. It needs approval again.")
     return carry_out(request, lambda: gate.take_back(found, caller=request.caller), then=here, say=say)
 
 

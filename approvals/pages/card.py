@@ -10,12 +10,13 @@ from django.utils.translation import gettext
 from approvals.actions import secret_reads, solo
 from approvals.actions.approved_envelope import envelope_of
 from approvals.actions.decisions import may_approve_scope
-from approvals.evaluation.calls import GATE, parsed
+from approvals.evaluation.calls import GATE, parsed, root_of
 from approvals.evaluation.judge import can_be_held, was_edited
 from approvals.models import Action, Decision, Delivery, SessionPrompt, Status
 from approvals.notify import receipts
 from approvals.pages import earlier
 from approvals.pages.alike_groups import MAX_SHOWN
+from approvals.pages.arguments_part import EXPLANATION_ARGUMENTS, ArgumentsPart
 from approvals.pages.call_parts import Part, parts_of
 from approvals.pages.envelope_words import in_words
 from approvals.pages.evidence_part import EvidencePart
@@ -25,7 +26,6 @@ from approvals.pages.policy.card_part import RulePart
 from approvals.pages.push_part import PushPart
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
-from approvals.pages.structures import MANY_FACTS, Structure, is_structure, structure_of
 from approvals.pages.workspace_part import WorkspacePart
 from approvals.sessions import prompts
 from dashboard import json_text
@@ -36,12 +36,7 @@ from workspaces.lifecycle import agents_at_work
 from workspaces.models import AgentsTogether
 from workspaces.provisioning import isolation
 
-# Arguments with an agent's explanation; they are shown apart from what would run.
-EXPLANATION_ARGUMENTS = ("description",)
-# Arguments that the diff shows completely, if there is one.
-SHOWN_BY_DIFF = ("content", "old_string", "new_string")
 PICKUP_TIME = timedelta(seconds=10)  # within which a waiting agent has consumed its approval
-MAX_FACT = 120  # characters of a value shown beside its name; longer values are shown as texts
 MAX_LINE = 240  # characters of a call in a list row
 
 
@@ -63,7 +58,7 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card(EvidencePart, OwnPart, PushPart, RulePart, WorkspacePart):
+class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RulePart, WorkspacePart):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):
@@ -125,44 +120,16 @@ class Card(EvidencePart, OwnPart, PushPart, RulePart, WorkspacePart):
         return self.call.get("cwd") or ""
 
     @property
+    def unusual_cwd(self) -> str:
+        """The folder in which the call would run; "" if it is the root of its workspace, as of most calls."""
+        workspace = self.action.workspace
+        return "" if workspace and self.cwd == root_of(workspace) else self.cwd
+
+    @property
     def command(self) -> str | None:
         """The shell command of a Bash call; None for other calls."""
         command = self.arguments.get("command")
         return command if self.action.tool == "Bash" and isinstance(command, str) else None
-
-    @property
-    def texts(self) -> list[tuple[str, str]]:
-        """Arguments with long or multi-line text: [(name, text)]."""
-        return [(n, v) for n, v in self._others() if isinstance(v, str) and (len(v) > MAX_FACT or "\n" in v)]
-
-    @property
-    def structures(self) -> list[Structure]:
-        """Lists and objects that are too large for one line, and short arguments if there are many of them."""
-        many = [structure_of(self.action.tool, dict(self._short()))] if len(self._short()) > MANY_FACTS else []
-        return many + [structure_of(name, value) for name, value in self._others() if is_structure(value)]
-
-    @property
-    def facts(self) -> list[tuple[str, str]]:
-        """The other arguments: [(name, text, or JSON for other types)]; none if `structures` has them."""
-        short = self._short() if len(self._short()) <= MANY_FACTS else []
-        return [
-            (name, value if isinstance(value, str) else json_text.dumps(value, ensure_ascii=False))
-            for name, value in short
-        ]
-
-    def _short(self) -> list[tuple]:
-        return [
-            (name, value)
-            for name, value in self._others()
-            if not is_structure(value) and not (isinstance(value, str) and (len(value) > MAX_FACT or "\n" in value))
-        ]
-
-    def _others(self):
-        if self.command is not None:
-            left_out = (*EXPLANATION_ARGUMENTS, "command")
-        else:
-            left_out = SHOWN_BY_DIFF if self.is_shown_by_diff else ()
-        return [(name, value) for name, value in self.arguments.items() if name not in left_out]
 
     @property
     def hidden_note(self) -> str:
@@ -179,15 +146,6 @@ class Card(EvidencePart, OwnPart, PushPart, RulePart, WorkspacePart):
         """The sub-commands, numbered as in the policy's reasons; [] if the command itself shows the numbers."""
         steps = [str(item.get("text", "")) for item in self.revision.commands]
         return steps if len(steps) > 1 and not self.parts else []
-
-    @property
-    def explanations(self) -> list[str]:
-        """The agent's explanations, each text once."""
-        spoken = [
-            self.action.reasoning,
-            *(self.arguments.get(name) for name in EXPLANATION_ARGUMENTS if self.command is not None),
-        ]
-        return list(dict.fromkeys(text for text in spoken if isinstance(text, str) and text))
 
     @property
     def line(self) -> str:

@@ -26,11 +26,23 @@ LASTING = {
 LASTING |= {"read": gettext_lazy("Reading a secret")}
 
 
+# {what is at stake, beside a tier: what the chip of a card says of it}.
+TOUCHES = {
+    "money": gettext_lazy("Moves money"),
+    "data": gettext_lazy("Changes shared data"),
+    "this machine": gettext_lazy("Changes this machine"),
+    "outside": gettext_lazy("Reaches outside"),
+    "install": gettext_lazy("Installs software"),
+    "edit": gettext_lazy("Edits files"),
+}
+
+
 class Severity(NamedTuple):
-    """What is at stake in a call of one tier: a word beside the tier, and the tone of its chip and rail."""
+    """What is at stake in a call of one tier: a word beside the tier, the tone of its chip and rail, and in words."""
 
     word: str
     tone: str
+    touches: str = ""
 
 
 def severity_of(action, revision, arguments: dict) -> Severity:
@@ -42,19 +54,19 @@ def severity_of(action, revision, arguments: dict) -> Severity:
     kinds = {step.get("what") for step in steps if step.get("tier") not in (Tier.LOW, Tier.MEDIUM)}
     named = action.tool.rpartition("__")[2]
     if "mcp" in kinds and moves_money(named):
-        return Severity(gettext("money"), "red")
+        return Severity(gettext("money"), "red", TOUCHES["money"])
     if ("mcp" in kinds and loses_data(named, arguments)) or any(
         step.get("loses") or _loses(step.get("words") or []) for step in steps
     ):
-        return Severity(gettext("data"), "red")
+        return Severity(gettext("data"), "red", TOUCHES["data"])
     if "harmful" in kinds:
-        return Severity(gettext("this machine"), "red")
+        return Severity(gettext("this machine"), "red", TOUCHES["this machine"])
     if kinds & {"push", "remote", "network"}:
-        return Severity(gettext("outside"), tone)
+        return Severity(gettext("outside"), tone, TOUCHES["outside"])
     if "install" in kinds:
-        return Severity(gettext("install"), "quiet")
+        return Severity(gettext("install"), "quiet", TOUCHES["install"])
     if action.tool in FILE_TOOLS and kinds <= {"write"}:
-        return Severity(gettext("edit"), "quiet")
+        return Severity(gettext("edit"), "quiet", TOUCHES["edit"])
     return Severity("", "quiet" if action.undo == "yes" else tone)
 
 

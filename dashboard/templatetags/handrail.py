@@ -12,7 +12,7 @@ from django.urls import Resolver404, resolve
 from django.utils.formats import number_format
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
-from django.utils.translation import get_language, gettext
+from django.utils.translation import get_language, gettext, ngettext
 
 from dashboard.event_log.sentences import in_words
 from dashboard.text import visible_text as shown
@@ -255,6 +255,17 @@ def tier_chip(tier: str, word: str = "", tone: str = "") -> str:
     label, own_tone = TIERS[tier]
     label, tone = f"{label}: {word}" if word else label, tone or own_tone
     return format_html('<span class="chip tier" data-tone="{}">{}{}</span>', tone, icon(f"tier-{tier}"), label)
+
+
+@register.simple_tag
+def stake_chip(action, severity) -> str:
+    """Return the chip of what a card is about: how many people a critical one takes, else what it touches, if known."""
+    if action.quorum > 1:
+        words = ngettext("%(n)s person", "%(n)s people", action.quorum) % {"n": action.quorum}
+        return tier_chip(action.tier, gettext("takes %(people)s") % {"people": words}, severity.tone)
+    if not severity.touches:
+        return "" if action.tier == "high" else tier_chip(action.tier)
+    return format_html('<span class="chip stake" data-tone="{}">{}</span>', severity.tone, severity.touches)
 
 
 @register.simple_tag

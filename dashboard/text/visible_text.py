@@ -101,6 +101,14 @@ class Folded(NamedTuple):
             return gettext("%(n)s more lines") % {"n": f"{lines:,}"}
         return gettext("%(n)s more characters") % {"n": f"{len(self.middle):,}"}
 
+    @property
+    def opens(self) -> str:
+        """What a person has to do before the whole text was read."""
+        lines = self.middle.count("\n")
+        if lines > 1:
+            return gettext("Open the %(n)s hidden lines to approve") % {"n": f"{lines:,}"}
+        return gettext("Open the %(n)s hidden characters to approve") % {"n": f"{len(self.middle):,}"}
+
 
 def fold(raw: str | bytes, *, is_structure: bool = False) -> Folded:
     """Split a long text into head, middle and tail; a short one stays whole."""

@@ -7,10 +7,11 @@
 //   [data-decide]             accepts taps only 400 ms after it came or after the card changed; one that only opens a
 //                             step decides nothing and takes them at once
 //   [data-needs-reading]      off until the end of each [data-must-read] of its [data-card] was seen; a tap leads there
-//   [data-unread-words]       in it, what is still folded: "Open the folded part: 89 more lines."
+//   [data-reading-words]      in it, what is still folded: "Open the 89 hidden lines to approve", as the fold's
+//                             data-opens says
 //   .code-end                 opens the fold beside it and leads to its end
 
-import { fill, gettext } from "./texts.js";
+import { gettext } from "./texts.js";
 
 const PAUSE = 400;
 
@@ -34,15 +35,20 @@ function openStep(link) {
   const bar = link.closest("[data-steps]");
   const template = bar?.querySelector(`template[data-step-for="${link.dataset.step}"]`);
   if (!template) return false;
+  const before = bar.querySelector("[data-open-step]"); // one step leads to another, with what was typed
+  const typed = before?.querySelector("textarea")?.value;
+  before?.remove();
   const step = document.createElement("div");
   step.className = "bar-step";
   step.id = `${bar.id}-step`; // refresh.js finds it by its id and keeps it
   step.dataset.openStep = link.dataset.step;
   step.append(template.content.cloneNode(true));
+  const field = step.querySelector("textarea");
+  if (typed && field) field.value = typed;
   bar.querySelector("[data-step-main]").hidden = true;
   bar.append(step);
   rest(step);
-  (step.querySelector("[autofocus], textarea") ?? step.querySelector("[data-decide]") ?? step.querySelector("button"))?.focus({ preventScroll: true });
+  (step.querySelector("[autofocus], textarea, input:not([type=hidden])") ?? step.querySelector("[data-decide]") ?? step.querySelector("button"))?.focus({ preventScroll: true });
   return true;
 }
 
@@ -53,7 +59,7 @@ function closeStep(bar) {
   step.remove();
   bar.querySelector("[data-step-main]").hidden = false;
   rest(bar);
-  bar.querySelector(`[data-step="${name}"]`)?.focus({ preventScroll: true });
+  (bar.querySelector(`[data-step-main] [data-step="${name}"]`) ?? bar.querySelector("[data-step-main] [data-step]"))?.focus({ preventScroll: true });
 }
 
 function cardOf(element) {
@@ -71,11 +77,10 @@ function judgeReading(card) {
     button.toggleAttribute("data-unread", unread);
     if (unread) button.setAttribute("aria-disabled", "true");
     else if (!button.dataset.resting) button.removeAttribute("aria-disabled");
-    const words = card.querySelector("[data-reading-words]");
-    if (words) words.hidden = !unread;
-    const more = card.querySelector("[data-unread-words]");
-    if (more && fold) more.textContent = fill(gettext("Open the folded part: %(what)s."), { what: fold.querySelector("summary").textContent.trim() });
   }
+  const words = card.querySelector("[data-reading-words]");
+  if (words) words.hidden = !unread;
+  if (words && fold) words.textContent = fold.dataset.opens;
 }
 
 function lead(fold, toEnd) {

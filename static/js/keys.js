@@ -51,6 +51,6 @@ document.addEventListener("keydown", (event) => {
   else if (key === "j" || key === "k") move(key === "j" ? 1 : -1);
   else if (key === "/") document.querySelector("input[type=search]")?.focus();
   else if (key === "?") document.getElementById("keys-help")?.showModal();
-  else if (!"adecfnqt".includes(key) || !press(key)) return;
+  else if (!"adecnqt".includes(key) || !press(key)) return;
   event.preventDefault();
 });

@@ -19,6 +19,7 @@ def test_a_tool_is_allowed_for_today_in_three_taps(product, token, person, ask):
     page.add_init_script(AXE_SCRIPT)
     page.goto(f"{product.desk}/actions/{card['id']}/")
     settle(page)
+    page.locator("#card summary", has_text="More").click()
     page.get_by_role("link", name="Don't ask again for…").click()
     settle(page)
     for scheme in ("light", "dark"):

@@ -189,9 +189,10 @@ def test_the_only_approver_of_a_team_approves_alone_with_the_passkey(chromium, p
     page.get_by_role("button", name="Sign in with a passkey").click()
     expect(page).to_have_url(f"{product.desk}/")
     page.goto(f"{product.desk}/actions/{asked['id']}/")
+    page.get_by_role("button", name="Approve alone…").click()
     page.get_by_label("to approve this alone").fill("lone-agent")
     settle(page)
-    page.get_by_role("button", name="Approve alone").click()
+    page.get_by_role("button", name="Approve alone", exact=True).click()
     expect(page.locator(".notice").first).to_contain_text("Approved by you alone")
     assert product.get(f"/api/v1/actions/{asked['id']}", agent).json["status"] == "approved"
     assert product.manage("verify_passkeys", "--team", team).returncode == 0

@@ -17,7 +17,7 @@ def opened(product, person, ask):
     page.goto(f"{product.desk}/actions/{action['id']}/")
     settle(page)
     expect(approve(page)).to_have_attribute("aria-disabled", "true")
-    expect(page.get_by_text("Open the folded part: 370 more lines.")).to_be_visible()
+    expect(page.get_by_text("Open the 370 hidden lines to approve")).to_be_visible()
     return page
 
 

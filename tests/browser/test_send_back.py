@@ -1,4 +1,4 @@
-"""*First do …* in a browser: words go back, and the agent's next call shows them with what it did in between."""
+"""*Do this first…* in a browser: words go back, and the agent's next call shows them with what it did in between."""
 
 import time
 
@@ -20,12 +20,14 @@ def test_a_call_goes_back_and_comes_again_as_a_revision(product, token, person, 
     page.goto(card(product, first))
     settle(page)
     if size == "desktop":
-        press(page, "f")
+        press(page, "q")
     else:
-        page.get_by_role("button", name="First do…").click()
+        page.get_by_role("button", name="Deny…").click()
+    page.get_by_role("textbox").fill(WORDS)  # it goes along to the other step
+    page.get_by_role("button", name="Do this first…").click()
     field = page.get_by_label("What the agent should do first")
     expect(field).to_be_focused()
-    field.fill(WORDS)
+    expect(field).to_have_value(WORDS)
     settle(page)
     check(page)
     page.get_by_role("button", name="Send back").click()
@@ -46,7 +48,8 @@ def test_without_a_script_it_is_a_page_of_its_own(product, token, person, ask):
     asked = ask(f"git push origin first-plainly-{time.time_ns()}")
     page = person("rita", java_script_enabled=False)
     page.goto(card(product, asked))
-    page.get_by_role("button", name="First do…").click()
+    page.get_by_role("button", name="Deny…").click()
+    page.get_by_role("button", name="Do this first…").click()
     page.get_by_label("What the agent should do first").fill(WORDS)
     page.get_by_role("button", name="Send back").click()
     expect(page.locator(".notice").first).to_contain_text("Sent back: Push to")

@@ -31,6 +31,7 @@ def test_a_message_and_an_interrupt_from_the_card(product, token, person, ask):
     page.goto(f"{product.desk}/actions/{asked['id']}/")
     settle(page)
     check(page)
+    page.locator("#card summary", has_text="More").click()
     page.get_by_role("link", name="Message or interrupt").click()
     expect(page).to_have_url(re.compile(f"session={session}"))
     settle(page)

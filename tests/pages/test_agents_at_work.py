@@ -13,7 +13,7 @@ from dashboard.models import Actor, Agent, Event
 from dashboard.people.access import caller_by_token
 from dashboard.people.tokens import find_token, make_token
 from dashboard.problems import Problem
-from tests.pages.conftest import LIST, PUSH
+from tests.pages.conftest import LIST, PUSH, tight
 from workspaces.lifecycle import agents_at_work
 from workspaces.models import AgentAtWork, Environment, Operation
 from workspaces.services import environments
@@ -66,7 +66,8 @@ def test_people_and_both_agents_are_told(call, second, agent_token, workspace, b
     assert call(agent_token)[1]["others_at_work"] == ["codex"]
     client = browser_of(bob)
     assert "at work on these files: claude, codex." in read(client, "/w/payments/repo-task-1/")
-    assert "Also at work on these files: claude" in read(client, f"/actions/{answer['id']}/")
+    card = tight(read(client, f"/actions/{answer['id']}/"))
+    assert "<dt>Also at work on these files</dt><dd>claude</dd>" in card
 
 
 def test_an_idle_agent_is_not_shown(call, second, agent_token, browser_of, bob, read):

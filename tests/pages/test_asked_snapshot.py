@@ -114,10 +114,10 @@ def test_once_it_ran_the_card_compares_with_the_snapshot_before(up, ask, runner,
     found = Action.objects.filter(pk=action.pk)
     found.update(asked_snapshot=up.baseline, snapshot_before=up.head, status="succeeded", consumed_at=action.created_at)
     page = read(browser_of(bob), card(action))
-    assert "Changed between asking and running" in page
+    assert "See what changed before it ran" in page
     assert "changes/?from=1&amp;to=2" in page
     found.update(snapshot_before=None)
-    assert "Changed between asking and running" not in read(browser_of(bob), card(action))
+    assert "See what changed before it ran" not in read(browser_of(bob), card(action))
 
 
 def test_what_needs_approval_again_gets_another_one(up, ask, runner, bob, decide):

@@ -33,17 +33,20 @@ def test_the_page_lists_them_with_hits_and_links_to_try_them(ask, bob, browser_o
 
 def test_a_team_of_one_is_led_to_the_way_that_works(ask, alice, browser_of, team):
     team.memberships.exclude(user=alice).delete()
-    card = browser_of(alice).get(f"/actions/{ask(FORCE).pk}/").content.decode()
-    assert 'href="#solo-target"' in card
+    client, action = browser_of(alice), ask(FORCE)
+    card = client.get(f"/actions/{action.pk}/").content.decode()
     assert "Approve alone…" in card
-    assert 'data-step="approve"' not in card
-    assert 'id="solo-target"' in card
+    opened = re.search(r'<template data-step-for="approve">(.*?)</template>', card, re.DOTALL)[1]
+    for step in (opened, client.get(f"/actions/{action.pk}/approve/").content.decode()):
+        assert f'action="/actions/{action.pk}/approve/alone/"' in step
+        assert 'id="solo-target"' in step
+    assert "Confirm: approve" not in card
 
 
 def test_a_team_says_before_the_tap_that_two_are_needed(ask, bob, browser_of):
     critical, high = ask(FORCE), ask({"command": "git push origin topic"})
     client = browser_of(bob)
-    said = "Critical: 2 people must approve this before it runs."
+    said = "Critical: takes 2 people"
     assert said in re.sub(r"\s+", " ", client.get(f"/actions/{critical.pk}/").content.decode())
     assert said not in re.sub(r"\s+", " ", client.get(f"/actions/{high.pk}/").content.decode())
 

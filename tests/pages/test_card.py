@@ -27,7 +27,8 @@ def test_bytes_then_reason_then_effect_then_the_agents_words(ask, bob, browser_o
         text.index(part) for part in ("git push origin main", "Needs approval:", "What it would do", "a harmless look")
     ]
     assert order == sorted(order)
-    assert text.index("Agent's explanation") < text.index("I am done.")
+    assert text.index("The agent says") < text.index("I am done.")
+    assert text.index("a harmless look") < text.index("<summary>More</summary>")
     digest = action.digest
     assert f"…{digest[-8:-4]} {digest[-4:]}" in text
     assert "· sandboxed" in text

@@ -27,7 +27,7 @@ def chips(page: str) -> list[str]:
 def test_a_command_stands_once_with_the_numbers_of_its_parts(ask, bob, browser_of, read, workspace):
     action = ask({"command": "npm test && rm -rf build && git push origin main"}, workspace=workspace)
     page = tight(read(browser_of(bob), card(action)))
-    shown = page[page.index('id="card"') : page.index("<summary>Details")]
+    shown = page[page.index('id="card"') : page.index("<summary>More</summary>")]
     assert re.findall(r'class="part-mark" data-n="(\d)"', shown) == ["1", "2", "3"]
     assert shown.count("rm -rf build") == 1
     assert "Needs approval: part 3 pushes to main on origin." in shown
@@ -62,21 +62,28 @@ def test_the_numbers_add_nothing_to_the_bytes_that_are_shown(ask, bob, browser_o
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "chip"),
+    ("tool", "arguments", "row", "stake"),
     [
-        ("mcp__stripe__create_refund", {"charge": "ch_1", "amount": 100, "currency": "EUR"}, "High: money"),
-        ("Bash", {"command": 'psql -c "DELETE FROM orders WHERE id = 3"'}, "High: data"),
-        ("Bash", {"command": "npm install lodash"}, "High: install"),
-        ("Bash", PUSH, "High: outside"),
-        ("mcp__stripe__list_refunds", {}, "High"),
-        ("Bash", FORCE, "Critical"),
+        (
+            "mcp__stripe__create_refund",
+            {"charge": "ch_1", "amount": 100, "currency": "EUR"},
+            "High: money",
+            ["Moves money"],
+        ),
+        ("Bash", {"command": 'psql -c "DELETE FROM orders WHERE id = 3"'}, "High: data", ["Changes shared data"]),
+        ("Bash", {"command": "npm install lodash"}, "High: install", ["Installs software"]),
+        ("Bash", PUSH, "High: outside", ["Reaches outside"]),
+        ("mcp__stripe__list_refunds", {}, "High", []),
+        ("Bash", FORCE, "Critical", ["Critical: takes 2 people"]),
     ],
 )
-def test_what_is_at_stake_stands_beside_the_tier(ask, bob, browser_of, workspace, tool, arguments, chip):
+def test_what_is_at_stake_stands_on_the_card_and_beside_the_tier_of_its_row(
+    ask, bob, browser_of, workspace, tool, arguments, row, stake
+):
     action = ask(arguments, tool=tool, workspace=workspace)
     client = browser_of(bob)
-    assert chips(client.get(card(action)).content.decode())[0].strip() == chip
-    assert f">{chip}<" in tight(client.get("/waiting/").content.decode())
+    assert chips(client.get(card(action)).content.decode())[1:] == stake
+    assert f">{row}<" in tight(client.get("/waiting/").content.decode())
 
 
 def test_money_and_an_install_have_other_colours(ask, bob, browser_of, workspace):
@@ -101,7 +108,7 @@ def test_an_edit_outside_any_workspace_is_not_called_final_in_the_agents_own_fol
     ask, bob, browser_of, path, cwd, chip
 ):
     action = ask({"file_path": path, "content": "x"}, tool="Write", cwd=cwd)
-    assert chips(browser_of(bob).get(card(action)).content.decode())[1] == chip
+    assert chips(browser_of(bob).get(card(action)).content.decode())[0] == chip
     assert action.undo == "no"
 
 
@@ -122,7 +129,7 @@ def test_the_calls_before_it_are_those_of_its_session(ask, bob, browser_of, read
     ask({"command": "ls elsewhere"}, workspace=workspace, session="two")
     page = read(browser_of(bob), card(ask(PUSH, workspace=workspace, session="one")))
     assert "Before this: 3 calls" in page
-    before = page[page.index("Before this: 3 calls") : page.index("Details: digest")]
+    before = page[page.index("Before this: 3 calls") : page.index("<dt>Digest</dt>")]
     assert before.count("<li>") == 3
     assert "Before this" not in read(browser_of(bob), card(ask(PUSH, workspace=workspace)))
 

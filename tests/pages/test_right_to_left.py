@@ -64,5 +64,5 @@ def test_an_origin_that_is_not_known_is_not_stated(ask, workspace, bob, browser_
     Terminal.objects.create(workspace=workspace, operation=about, argv=["bash"], opened_by={"label": "alice"})
     action = ask({"command": "git push"}, workspace=workspace)
     text = read(browser_of(bob), f"/actions/{action.pk}/")
-    assert "Terminal open then:" in text
+    assert "Terminal open then" in text
     assert "from terminal" not in text

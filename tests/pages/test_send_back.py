@@ -1,4 +1,4 @@
-"""*First do …* on a card: the call goes back with words, and the next one comes as a revision of it."""
+"""*Do this first…* on a card: the call goes back with words, and the next one comes as a revision of it."""
 
 import re
 
@@ -41,7 +41,7 @@ def heard(action):
 def test_the_step_stands_on_the_card_and_on_a_page_of_its_own(asked, bob, browser_of, read):
     page = read(browser_of(bob), card(asked))
     assert f'href="{card(asked)}first/"' in page
-    assert "First do…" in page
+    assert page.count("Do this first…") == 2  # of Deny and of Ask
     step = read(browser_of(bob), f"{card(asked)}first/")
     assert f'action="{card(asked)}first/"' in step
     assert "What the agent should do first" in step

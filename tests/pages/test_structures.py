@@ -69,7 +69,10 @@ def test_each_structure_of_each_tool_is_folded_with_its_size_before_it_can_be_ap
     action = ask(wrapped(SHAPES[shape](count)), tool=name)
     for address in (f"/actions/{action.pk}/", f"/actions/{action.pk}/approve/"):
         text = re.sub(r"[ \n]+", " ", client.get(address).content.decode())
-        fold = re.search(r"<details class=\"code-fold\" open data-must-read>", text)
+        fold = re.search(
+            r"<details class=\"code-fold\" open data-must-read data-opens=\"Open the [\d,]+ hidden lines to approve\">",
+            text,
+        )
         assert fold is not None
         assert re.search(r"<small>\d[\d,]* (?:rows?|values?|entry|entries)", text[: fold.start()])
         buttons = re.findall(r"<(?:a|button)[^>]*data-decide[^>]*>(?= ?(?:Approve|Confirm: approve))", text)

@@ -29,7 +29,7 @@ def test_an_unused_answer_goes_back_and_the_action_can_be_decided_again(ask, bob
     action, client = ask(PUSH), browser_of(bob)
     assert f"/actions/{action.pk}/undo/" in answer(client, action, verdict).content.decode()
     page = undo(client, action)
-    assert "Taken back. It needs approval again." in page
+    assert "Answer withdrawn. It needs approval again." in page
     action.refresh_from_db()
     assert (action.status, action.decided_at, action.ended_at) == (Status.PENDING, None, None)
     assert not Decision.objects.exists()
