@@ -51,8 +51,12 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--key", default="", help="the public key of the checkpoints in base64, or a file that holds it"
         )
-    for name, run in (("manifest", verify_manifest), ("receipt", verify_receipt)):
-        command = verb(name, run, f"a downloaded {name}", f"the {name}, JSON; - for standard input")
+    for name, run, form in (
+        ("manifest", verify_manifest, "JSON"),
+        ("receipt", verify_receipt, "JSON"),
+        ("report", verify_report, "HTML or PDF"),
+    ):
+        command = verb(name, run, f"a downloaded {name}", f"the {name}, {form}; - for standard input")
         command.add_argument("--key", required=True, help="the public key in base64, or a file that holds it")
     command = verb(
         "passkeys", verify_passkeys, "approvals that passkeys confirmed", "from manage.py verify_passkeys --export"
@@ -159,6 +163,16 @@ def verify_receipt(options) -> int:
     body = _signed_body(options, signed.RECEIPT_PREFIX)
     purge = f"the purge of a {body.get('about')} of team {body.get('team')} at {body.get('ended_at')}"
     print(shown(f"signed and unchanged: {purge}"))
+    return 0
+
+
+def verify_report(options) -> int:
+    """Print whether the downloaded report of oversight is signed and unchanged."""
+    from handrail_verify import reports
+
+    with opened(options.file) as file:
+        sha256 = reports.verify(file.read(), _key(options.key))
+    print(f"signed and unchanged: all of the report before its last line, SHA-256 {sha256}")
     return 0
 
 
