@@ -177,6 +177,7 @@ def me(request):
 api.add_router("", "dashboard.site.events_api.router")
 api.add_router("", "dashboard.site.log_api.router")
 api.add_router("", "dashboard.site.measures.api.router")
+api.add_router("", "dashboard.site.oversight.api.router")
 api.add_router("", "dashboard.site.search_api.router")
 api.add_router("", "dashboard.site.sessions_api.router")
 api.add_router("", "dashboard.site.teams_api.router")

@@ -26,6 +26,7 @@ from dashboard.site import (
     tokens,
 )
 from dashboard.site.measures import pages as measures
+from dashboard.site.oversight import pages as oversight
 from workspaces.pages.terminal_socket import TerminalSocket
 
 admin.autodiscover()  # here, so that commands and daemons do not load it
@@ -82,6 +83,8 @@ urlpatterns = [
     path("texts.js", installable.texts, name="texts"),
     path("me/keys/", desk.keys, name="keys"),
     path("measures/", measures.measures, name="measures"),
+    path("oversight/", oversight.page, name="oversight"),
+    path("oversight/<kind>/", oversight.file, name="oversight-file"),
     path("measures/csv/", measures.measures_csv, name="measures-csv"),
     path("measures/limits/", measures.set_cap, name="cap-set"),
     path("measures/limits/lift/", measures.lift_cap, name="cap-lift"),

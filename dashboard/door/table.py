@@ -267,6 +267,7 @@ _DECLARED = [
         """
         GET /log/export
         GET /log/checkpoints
+        GET /oversight
         GET /measures
         GET /metrics
         GET /measures/limits

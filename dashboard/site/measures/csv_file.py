@@ -12,7 +12,7 @@ def write(found: dict) -> str:
     writer = csv.writer(text)
     writer.writerow(HEADER)
     for group, name, measure, value in rows(found):
-        given = [found["from"], found["to"], group, _harmless(name), measure, "" if value is None else value]
+        given = [found["from"], found["to"], group, harmless(name), measure, "" if value is None else value]
         writer.writerow(given)
     return text.getvalue()
 
@@ -42,6 +42,6 @@ def _each(group: str, name: str, named: dict, left_out: str = ""):
             yield group, name, measure, value
 
 
-def _harmless(name: str) -> str:
+def harmless(name: str) -> str:
     """Keep a spreadsheet from running a name of an agent or rule as a formula."""
     return f"'{name}" if name[:1] in ("=", "+", "-", "@", "\t", "\r") else name

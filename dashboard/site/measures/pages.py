@@ -16,7 +16,7 @@ from workspaces.models import CapMeasure, Prices
 from workspaces.services import caps
 
 
-def _team(request) -> Team:
+def chosen_team(request) -> Team:
     """Return the team that the address names, else the caller's first by name; 404 if there is none."""
     teams = Team.objects.visible_to(request.caller).order_by("name")
     if slug := request.GET.get("team") or request.POST.get("team"):
@@ -30,7 +30,7 @@ def _team(request) -> Team:
 @signed_in
 @require_safe
 def measures(request):
-    return _page(request, _team(request))
+    return _page(request, chosen_team(request))
 
 
 def _page(request, team: Team, *, cap: CapForm | None = None, prices: PricesForm | None = None):
@@ -64,7 +64,7 @@ def _page(request, team: Team, *, cap: CapForm | None = None, prices: PricesForm
 @signed_in
 @require_safe
 def measures_csv(request):
-    team = _team(request)
+    team = chosen_team(request)
     must(request.caller, "read_measures", team)
     first, last = parameters(request, "from", "to").values()
     try:
@@ -102,7 +102,7 @@ def _there(team) -> str:
 @require_POST
 def set_cap(request):
     """Set, change or remove a limit of the team; an empty amount removes it."""
-    team = _team(request)
+    team = chosen_team(request)
     must(request.caller, "set_caps", team)
     measure = parameters(request, "measure")["measure"]
     if measure not in CapMeasure.values:
@@ -122,7 +122,7 @@ def set_cap(request):
 @require_POST
 def lift_cap(request):
     """Lift a limit until the end of the month."""
-    team = _team(request)
+    team = chosen_team(request)
     must(request.caller, "lift_cap", team)
     measure = parameters(request, "measure")["measure"]
     return carry_out(
@@ -136,7 +136,7 @@ def lift_cap(request):
 @signed_in
 @require_POST
 def set_prices(request):
-    team = _team(request)
+    team = chosen_team(request)
     must(request.caller, "set_caps", team)
     return take_form(
         request,
