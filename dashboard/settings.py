@@ -18,23 +18,23 @@ from dashboard.keys.key_files import make_private, read_or_make
 from dashboard.net.addresses import in_url, local_preview_host, shared_domain, to_call
 from dashboard.net.oidc_settings import read_rules, refused_issuer
 from dashboard.net.upstreams import read_upstreams
+from dashboard.text.setting_values import (
+    env,
+    env_address,
+    env_choice,
+    env_folder,
+    env_folders,
+    env_host,
+    env_hosts,
+    env_int,
+    env_program,
+    env_read,
+    env_switch,
+    refused,
+)
 from workspaces.egress.addresses import read_networks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-
-
-def env(name: str, default: str = "") -> str:
-    return os.environ.get(name, default).strip()
-
-
-def env_int(name: str, default: int, *, least: int = 0) -> int:
-    """Read a whole number of at least `least`. Raise ImproperlyConfigured for anything else."""
-    raw = env(name)
-    if not raw:
-        return default
-    if not raw.isdecimal() or int(raw) < least:
-        raise ImproperlyConfigured(f"{name} must be a whole number of at least {least}, not {raw!r}.")
-    return int(raw)
 
 
 # One folder for all data; sockets in a runtime folder with a short path (a socket's path is limited to 107 bytes).
@@ -42,19 +42,18 @@ HANDRAIL_HOME = Path(env("HANDRAIL_HOME") or BASE_DIR / "var").resolve()
 try:
     make_private(HANDRAIL_HOME)
 except OSError as error:
-    raise ImproperlyConfigured(f"HANDRAIL_HOME cannot be {HANDRAIL_HOME}: {error.strerror}.") from None
+    must_be = f"a folder that can be written ({error.strerror})"
+    raise refused("HANDRAIL_HOME", must_be, str(HANDRAIL_HOME)) from None
 _home_tag = hashlib.sha256(str(HANDRAIL_HOME).encode()).hexdigest()[:12]
 # Workspaces get host uids from here up, in a range that another installation on this host is unlikely to have too.
 HANDRAIL_FIRST_UID = 1_000_000 + int(_home_tag, 16) % 10_000 * 100_000
-HANDRAIL_RUNTIME = Path(env("HANDRAIL_RUNTIME") or Path(tempfile.gettempdir()) / f"handrail-{os.geteuid()}-{_home_tag}")
-HANDRAIL_HOST = env("HANDRAIL_HOST", "127.0.0.1")
-HANDRAIL_PORT = env_int("HANDRAIL_PORT", 8000, least=1)
+HANDRAIL_RUNTIME = env_folder("HANDRAIL_RUNTIME", Path(tempfile.gettempdir()) / f"handrail-{os.geteuid()}-{_home_tag}")
+HANDRAIL_HOST = env_host("HANDRAIL_HOST", "127.0.0.1")
+HANDRAIL_PORT = env_int("HANDRAIL_PORT", 8000, least=1, most=65_535)
 _shown_host = in_url(to_call(HANDRAIL_HOST))
 _own_url = f"http://{_shown_host}:{HANDRAIL_PORT}"
-HANDRAIL_PUBLIC_URL = (env("HANDRAIL_PUBLIC_URL") or _own_url).rstrip("/")
+HANDRAIL_PUBLIC_URL = env_address("HANDRAIL_PUBLIC_URL", ("http", "https"), _own_url)
 _public = urlsplit(HANDRAIL_PUBLIC_URL)
-if _public.scheme not in ("http", "https") or not _public.hostname:
-    raise ImproperlyConfigured(f"HANDRAIL_PUBLIC_URL must be an http(s) address, not {HANDRAIL_PUBLIC_URL!r}.")
 _over_tls = _public.scheme == "https"
 # By default, browsers use a host name of our own that no dev server on this machine shares, since a cookie of 127.0.0.1
 # is sent to every port of it (see desk_name.py). Requests to HANDRAIL_LOCAL_NAMES are redirected there.
@@ -65,36 +64,31 @@ HANDRAIL_LOCAL_NAMES = {"127.0.0.1", "localhost", "[::1]"} if HANDRAIL_DESK_IS_L
 HANDRAIL_DESK_URL = f"http://handrail.localhost:{HANDRAIL_PORT}" if HANDRAIL_DESK_IS_LOCAL else HANDRAIL_PUBLIC_URL
 _desk = urlsplit(HANDRAIL_DESK_URL)
 # Ports of workspaces are shown below this host name, which shares neither name nor cookies with the desk.
-HANDRAIL_PREVIEW_HOST = env("HANDRAIL_PREVIEW_HOST", local_preview_host(_desk.hostname)).lower()
+HANDRAIL_PREVIEW_HOST = env_host("HANDRAIL_PREVIEW_HOST", local_preview_host(_desk.hostname)).lower()
 if HANDRAIL_PREVIEW_HOST and (_shared := shared_domain(HANDRAIL_PREVIEW_HOST, _desk.hostname)):
-    raise ImproperlyConfigured(f"HANDRAIL_PREVIEW_HOST can't be {HANDRAIL_PREVIEW_HOST}: {_shared}.")
+    must_be = f"a host name that shares no domain with the desk ({_shared})"
+    raise refused("HANDRAIL_PREVIEW_HOST", must_be, HANDRAIL_PREVIEW_HOST)
 
 # Folders under which local repositories may be cloned, and whether sources at private addresses may be.
-HANDRAIL_LOCAL_SOURCES = [Path(p).resolve() for p in env("HANDRAIL_LOCAL_SOURCES").split(":") if p]
-HANDRAIL_PRIVATE_SOURCES = env("HANDRAIL_PRIVATE_SOURCES") == "1"
+HANDRAIL_LOCAL_SOURCES = [path.resolve() for path in env_folders("HANDRAIL_LOCAL_SOURCES")]
+HANDRAIL_PRIVATE_SOURCES = env_switch("HANDRAIL_PRIVATE_SOURCES")
 # Hosts cloned from and pushed to with the git configuration, credentials and keys of the user that runs Handrail.
-HANDRAIL_GIT_HOSTS = [name.strip().lower() for name in env("HANDRAIL_GIT_HOSTS").split(",") if name.strip()]
+HANDRAIL_GIT_HOSTS = env_hosts("HANDRAIL_GIT_HOSTS")
 # Private networks that workspaces may reach by names on their lists; and a hosts file for such names.
-try:
-    HANDRAIL_EGRESS_NETWORKS = read_networks(env("HANDRAIL_EGRESS_NETWORKS"))
-except ValueError as error:
-    raise ImproperlyConfigured(f"HANDRAIL_EGRESS_NETWORKS: {error}.") from None
+HANDRAIL_EGRESS_NETWORKS = env_read("HANDRAIL_EGRESS_NETWORKS", "networks such as 10.1.0.0/16,fd00::/8", read_networks)
 HANDRAIL_EGRESS_HOSTS = env("HANDRAIL_EGRESS_HOSTS")
 if HANDRAIL_EGRESS_HOSTS and not Path(HANDRAIL_EGRESS_HOSTS).is_file():
-    raise ImproperlyConfigured(f"HANDRAIL_EGRESS_HOSTS names a file that is not there: {HANDRAIL_EGRESS_HOSTS!r}.")
+    raise refused("HANDRAIL_EGRESS_HOSTS", "a file that is there", HANDRAIL_EGRESS_HOSTS)
 # Private networks that notifications may be sent to (an ntfy of one's own, say), and the operator's contact for push
 # services, a mailto: or https: address.
-try:
-    HANDRAIL_NOTIFY_NETWORKS = read_networks(env("HANDRAIL_NOTIFY_NETWORKS"))
-except ValueError as error:
-    raise ImproperlyConfigured(f"HANDRAIL_NOTIFY_NETWORKS: {error}.") from None
+HANDRAIL_NOTIFY_NETWORKS = env_read("HANDRAIL_NOTIFY_NETWORKS", "networks such as 10.1.0.0/16,fd00::/8", read_networks)
 HANDRAIL_NOTIFY_CONTACT = env("HANDRAIL_NOTIFY_CONTACT")
-if HANDRAIL_NOTIFY_CONTACT and urlsplit(HANDRAIL_NOTIFY_CONTACT).scheme not in ("mailto", "https"):
-    raise ImproperlyConfigured("HANDRAIL_NOTIFY_CONTACT must be a mailto: or https: address.")
+if HANDRAIL_NOTIFY_CONTACT and not HANDRAIL_NOTIFY_CONTACT.startswith(("mailto:", "https:")):
+    raise refused("HANDRAIL_NOTIFY_CONTACT", "a mailto: or https: address", HANDRAIL_NOTIFY_CONTACT)
 # The folder for what leaves Handrail as files: logs (below it one folder for each team) and scheduled backups.
-HANDRAIL_EXPORTS = Path(env("HANDRAIL_EXPORTS") or HANDRAIL_HOME / "exports")
+HANDRAIL_EXPORTS = env_folder("HANDRAIL_EXPORTS", HANDRAIL_HOME / "exports")
 # The folder for signed checkpoints of each team's log, best on another machine.
-HANDRAIL_CHECKPOINTS = Path(env("HANDRAIL_CHECKPOINTS") or HANDRAIL_EXPORTS / "checkpoints")
+HANDRAIL_CHECKPOINTS = env_folder("HANDRAIL_CHECKPOINTS", HANDRAIL_EXPORTS / "checkpoints")
 # An OpenID Connect provider that people sign in with; set here, it replaces the one of the Django admin
 # (dashboard/people/sso.py reads both).
 HANDRAIL_OIDC = {
@@ -108,55 +102,51 @@ HANDRAIL_OIDC = {
     "second_factor_values": env("HANDRAIL_OIDC_SECOND_FACTOR"),
     "session_hours": env_int("HANDRAIL_OIDC_SESSION_HOURS", 12, least=1),
     "break_glass": env("HANDRAIL_OIDC_BREAK_GLASS"),  # with a name here passwords are off for everybody else
-    "rules": env("HANDRAIL_OIDC_ROLES"),
+    "rules": env_read("HANDRAIL_OIDC_ROLES", "GROUP=TEAM:ROLE with commas between them", read_rules),
 }
 if HANDRAIL_OIDC["issuer"] and (why_not := refused_issuer(HANDRAIL_OIDC["issuer"])):
-    raise ImproperlyConfigured(f"HANDRAIL_OIDC_ISSUER: {why_not}")
+    raise ImproperlyConfigured(f"HANDRAIL_OIDC_ISSUER can't be {HANDRAIL_OIDC['issuer']!r}. {why_not}")
 if HANDRAIL_OIDC["issuer"] and not HANDRAIL_OIDC["client_id"]:
     raise ImproperlyConfigured("HANDRAIL_OIDC_ISSUER needs HANDRAIL_OIDC_CLIENT_ID.")
-try:
-    HANDRAIL_OIDC["rules"] = read_rules(HANDRAIL_OIDC["rules"])
-except ValueError as error:
-    raise ImproperlyConfigured(f"HANDRAIL_OIDC_ROLES: {error}") from None
 HANDRAIL_OIDC_ROLE_DAYS = env_int("HANDRAIL_OIDC_ROLE_DAYS", 30, least=1)
 # How long a hook is held before the agent is answered "not yet": five minutes less than the day after which Claude Code
 # gives up on its hook. Set it below the limit of a proxy that ends long requests. Seconds.
 HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 24 * 3600 - 300, least=1)
 HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
 # Whether programs that the runner starts for agents are held to envelopes where the kernel can, and judged by them.
-HANDRAIL_HELD = env("HANDRAIL_HELD", "1") == "1"
+HANDRAIL_HELD = env_switch("HANDRAIL_HELD", default=True)
 # What becomes of commands and terminals that agents start over the API where nothing holds them: "ask" or "run".
-HANDRAIL_UNHELD = env("HANDRAIL_UNHELD", "ask")
-if HANDRAIL_UNHELD not in ("ask", "run"):
-    raise ImproperlyConfigured("HANDRAIL_UNHELD is ask or run.")
+HANDRAIL_UNHELD = env_choice("HANDRAIL_UNHELD", ("ask", "run"), "ask")
 # Folders in which gh, glab and git are looked for, to read at the code host with the person's credentials.
-HANDRAIL_CODE_HOST_PATH = env("HANDRAIL_CODE_HOST_PATH", "/usr/local/bin:/usr/bin:/bin:/home/linuxbrew/.linuxbrew/bin")
+HANDRAIL_CODE_HOST_PATH = ":".join(
+    map(str, env_folders("HANDRAIL_CODE_HOST_PATH", "/usr/local/bin:/usr/bin:/bin:/home/linuxbrew/.linuxbrew/bin"))
+)
 # Where the model relay sends the requests of agents that Handrail starts, by provider.
-try:
-    HANDRAIL_MODEL_UPSTREAMS = read_upstreams(env("HANDRAIL_MODEL_UPSTREAMS"))
-except ValueError as error:
-    raise ImproperlyConfigured(f"HANDRAIL_MODEL_UPSTREAMS: {error}.") from None
+HANDRAIL_MODEL_UPSTREAMS = env_read(
+    "HANDRAIL_MODEL_UPSTREAMS", "provider=https://host with spaces between them", read_upstreams
+)
 HANDRAIL_CONSUME_SECONDS = env_int("HANDRAIL_CONSUME_SECONDS", 24 * 3600, least=5)
 HANDRAIL_SETUP_SECONDS = env_int("HANDRAIL_SETUP_SECONDS", 15 * 60, least=1)
 HANDRAIL_IDLE_SECONDS = env_int("HANDRAIL_IDLE_SECONDS", 5 * 60, least=5)
 HANDRAIL_STOP_SECONDS = env_int("HANDRAIL_STOP_SECONDS", 7 * 24 * 3600, least=5)
 HANDRAIL_SNAPSHOT_SECONDS = env_int("HANDRAIL_SNAPSHOT_SECONDS", 3600, least=0)
-HANDRAIL_SWEEP_HOUR = env_int("HANDRAIL_SWEEP_HOUR", 3)
-if HANDRAIL_SWEEP_HOUR > 23:
-    raise ImproperlyConfigured(f"HANDRAIL_SWEEP_HOUR must be an hour from 0 to 23, not {HANDRAIL_SWEEP_HOUR}.")
+HANDRAIL_SWEEP_HOUR = env_int("HANDRAIL_SWEEP_HOUR", 3, most=23)
 HANDRAIL_TRASH_DAYS = env_int("HANDRAIL_TRASH_DAYS", 30, least=1)
 HANDRAIL_OUTPUT_BYTES = env_int("HANDRAIL_OUTPUT_BYTES", 64 * 1024 * 1024, least=4096)
-HANDRAIL_CHROMIUM = env("HANDRAIL_CHROMIUM", "")
+HANDRAIL_CHROMIUM = env_program("HANDRAIL_CHROMIUM")
 HANDRAIL_BODY_BYTES = env_int("HANDRAIL_BODY_BYTES", 1024 * 1024, least=4096)
 HANDRAIL_FILE_BYTES = env_int("HANDRAIL_FILE_BYTES", 256 * 1024 * 1024, least=4096)
 HANDRAIL_UPLOAD_BYTES = env_int("HANDRAIL_UPLOAD_BYTES", 1024 * 1024 * 1024, least=4096)
 HANDRAIL_UNPACKED_BYTES = env_int("HANDRAIL_UNPACKED_BYTES", 10 * 1024 * 1024 * 1024, least=4096)
 HANDRAIL_UNPACKED_ENTRIES = env_int("HANDRAIL_UNPACKED_ENTRIES", 1_000_000, least=1)
 # The Docker engine's socket, and the OCI runtime for its containers (runsc, kata, …) if not its own.
-HANDRAIL_DOCKER_HOST = env("HANDRAIL_DOCKER_HOST") or env("DOCKER_HOST") or "unix:///var/run/docker.sock"
+_engines = ("unix", "tcp", "http", "https", "ssh", "npipe")
+HANDRAIL_DOCKER_HOST = env_address(
+    "HANDRAIL_DOCKER_HOST", _engines, env_address("DOCKER_HOST", _engines, "unix:///var/run/docker.sock")
+)
 HANDRAIL_DOCKER_RUNTIME = env("HANDRAIL_DOCKER_RUNTIME")
 # Registries from which images that an environment names by digest are pulled.
-HANDRAIL_PULL_FROM = [name.strip().lower() for name in env("HANDRAIL_PULL_FROM").split(",") if name.strip()]
+HANDRAIL_PULL_FROM = env_hosts("HANDRAIL_PULL_FROM")
 # Options of drivers: {driver: {option: value}}.
 HANDRAIL_DRIVERS = {
     "docker": {
@@ -184,12 +174,10 @@ HANDRAIL_PROMISED_CPUS = env_int("HANDRAIL_PROMISED_CPUS", 4 * MACHINE_CPUS)
 # that was claimed here and not started. Seconds.
 HANDRAIL_HOST_NAME = env("HANDRAIL_HOST_NAME") or socket.gethostname()
 HANDRAIL_LEASE_SECONDS = env_int("HANDRAIL_LEASE_SECONDS", 20, least=5)
-HANDRAIL_LOG_LEVEL = env("HANDRAIL_LOG_LEVEL", "INFO").upper()
+HANDRAIL_LOG_LEVEL = env_choice("HANDRAIL_LOG_LEVEL", ("DEBUG", "INFO", "WARNING", "ERROR"), "INFO")
 # Only for tests: the point at which a process sends itself SIGKILL (see dashboard/workers/failpoints.py).
 HANDRAIL_FAILPOINT = env("HANDRAIL_FAILPOINT")
-if env("HANDRAIL_DEBUG") not in ("", "0", "1"):
-    raise ImproperlyConfigured("HANDRAIL_DEBUG must be 0 or 1.")
-DEBUG = env("HANDRAIL_DEBUG") == "1"
+DEBUG = env_switch("HANDRAIL_DEBUG")
 
 KEYS_DIR = HANDRAIL_HOME / "keys"
 SECRET_KEY = read_or_make(KEYS_DIR / "secret_key")
@@ -369,8 +357,8 @@ Q_CLUSTER = {
 _lanes = [Q_CLUSTER["name"], *Q_CLUSTER["ALT_CLUSTERS"]]
 _served = [name.strip() for name in env("HANDRAIL_LANES").split(",") if name.strip()]
 HANDRAIL_LANES = [] if _served == ["none"] else _served or _lanes
-if unknown := set(HANDRAIL_LANES) - set(_lanes):
-    raise ImproperlyConfigured(f"HANDRAIL_LANES: {', '.join(sorted(unknown))} is none of {', '.join(_lanes)}, or none.")
+if set(HANDRAIL_LANES) - set(_lanes):
+    raise refused("HANDRAIL_LANES", f"some of {', '.join(_lanes)}, or none", env("HANDRAIL_LANES"))
 
 STATIC_URL = "/static/"
 STATIC_ROOT = HANDRAIL_HOME / "staticfiles"

@@ -11,7 +11,7 @@ from dashboard.problems import Problem
 
 
 class Command(BaseCommand):
-    help = "Run an agent's own program on a scripted model: is its call heard, denied, and stopped without a desk?"
+    help = "Show with an agent's own program that its calls are heard, denied, and stopped without Handrail."
     requires_system_checks = []
 
     def add_arguments(self, parser):

@@ -11,8 +11,8 @@ BY = Actor.system("manage.py purge_person")
 
 class Command(BaseCommand):
     help = (
-        "Purge a person: remove the account's name, addresses, sign-ins, devices, views and drafts in all teams, "
-        "with a receipt for each team. Decisions and the log stay verifiable."
+        "Remove a person from all teams, with a receipt for each. The account's name, addresses, sign-ins, devices, "
+        "views and drafts go; decisions and the log stay verifiable."
     )
     requires_system_checks = []
 

@@ -15,7 +15,8 @@ BY = Actor.system("manage.py scrub")
 
 class Command(BaseCommand):
     help = (
-        "Search everything that is kept for a team for a value, read from standard input or asked for. Prints places."
+        "Search everything that is kept for a team for a value. It is read from standard input or asked for; the "
+        "places are printed."
     )
     requires_system_checks = []
 

@@ -9,9 +9,7 @@ from workspaces.models import Runner, StoreIdentity
 
 
 class Command(BaseCommand):
-    help = (
-        "Let the next Handrail that starts under this host's name be its runner, after the old one was lost for good."
-    )
+    help = "Give a host's name to the next Handrail that starts under it. The old one must be lost for good."
     requires_system_checks = []
 
     def add_arguments(self, parser):

@@ -1,0 +1,106 @@
+"""Read environment variables. What a variable may not be is refused in one sentence: "NAME must be …, not '…'."."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+HOST = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
+
+
+def refused(name: str, must_be: str, raw: str) -> ImproperlyConfigured:
+    return ImproperlyConfigured(f"{name} must be {must_be}, not {raw!r}.")
+
+
+def env(name: str, default: str = "") -> str:
+    return os.environ.get(name, default).strip()
+
+
+def env_int(name: str, default: int, *, least: int = 0, most: int | None = None) -> int:
+    """Read a whole number from `least` to `most`."""
+    raw = env(name)
+    if not raw:
+        return default
+    # A number of more digits than any of these settings has is not read at all.
+    is_number = raw.isascii() and raw.isdecimal() and len(raw) <= 18
+    if is_number and int(raw) >= least and (most is None or int(raw) <= most):
+        return int(raw)
+    raise refused(name, f"a whole number of at least {least}" + (f" and at most {most}" if most else ""), raw)
+
+
+def env_choice(name: str, choices: tuple[str, ...], default: str) -> str:
+    raw = env(name) or default
+    for choice in choices:
+        if raw.lower() == choice.lower():
+            return choice
+    raise refused(name, f"{', '.join(choices[:-1])} or {choices[-1]}", raw)
+
+
+def env_switch(name: str, *, default: bool = False) -> bool:
+    return env_choice(name, ("0", "1"), str(int(default))) == "1"
+
+
+def env_folder(name: str, default: Path) -> Path:
+    """Read an absolute path; the folder need not exist."""
+    raw = env(name)
+    if raw and not Path(raw).is_absolute():
+        raise refused(name, "an absolute path", raw)
+    return Path(raw) if raw else default
+
+
+def env_folders(name: str, default: str = "") -> list[Path]:
+    raw = env(name, default)
+    found = [Path(part) for part in raw.split(":") if part]
+    if not all(path.is_absolute() for path in found):
+        raise refused(name, "absolute paths with colons between them", raw)
+    return found
+
+
+def env_host(name: str, default: str) -> str:
+    raw = env(name, default)
+    if raw and not HOST.fullmatch(raw):
+        raise refused(name, "a host name or an IP address", raw)
+    return raw
+
+
+def env_hosts(name: str) -> list[str]:
+    raw = env(name)
+    found = [part.strip().lower() for part in raw.split(",") if part.strip()]
+    if not all(HOST.fullmatch(part) for part in found):
+        raise refused(name, "host names with commas between them", raw)
+    return found
+
+
+def env_address(name: str, schemes: tuple[str, ...], default: str) -> str:
+    """Read a URL of one of the schemes, without a slash at its end; those of `unix` need no host."""
+    raw = env(name) or default
+    try:
+        parts = urlsplit(raw)
+        is_whole = parts.scheme in schemes and bool(parts.path if parts.scheme == "unix" else parts.hostname)
+        _ = parts.port  # ValueError if it is no number
+    except ValueError:
+        is_whole = False
+    if not is_whole or " " in raw:
+        raise refused(name, f"an address that begins with {' or '.join(f'{scheme}://' for scheme in schemes)}", raw)
+    return raw.rstrip("/")
+
+
+def env_program(name: str) -> str:
+    """Read the name or path of a program of this machine; "" without one."""
+    raw = env(name)
+    if raw and not shutil.which(raw):
+        raise refused(name, "the name or path of a program on this machine", raw)
+    return raw
+
+
+def env_read(name: str, must_be: str, read: Callable):
+    """Return what `read` makes of the text; a ValueError of it says what is wrong."""
+    raw = env(name)
+    try:
+        return read(raw)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must be {must_be}, not {raw!r}: {str(error).rstrip('.')}.") from None
