@@ -1,5 +1,6 @@
 """Actions over HTTP: submit, list, wait, decide, consume, report."""
 
+from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from ninja import Header, Query, Router, Status
 from pydantic import Field, StringConstraints
 
 from approvals.actions import answer as answers
-from approvals.actions import gate, interrupts, questions_to_agents, rehearsals, submission
+from approvals.actions import gate, interrupts, polls, questions_to_agents, rehearsals, submission
 from approvals.actions.mcp_tools import Served
 from approvals.api.action_answers import EvidenceOut, Rows, Whole, row, whole
 from approvals.api.schemas import Digest, ServedTool
@@ -163,7 +164,7 @@ async def get_action(request, action_id: UUID, wait: Wait = 0):
         found = gate.find_all(pks, caller=caller)
         return {pk: (_is_news(action, caller), _answer(action, caller), action) for pk, action in found.items()}
 
-    with place_for(caller):
+    with place_for(caller), nullcontext() if caller.is_person else polls.noted(action_id):
         found = await wait_for(
             read_answers,
             lambda found: found is None or found[0],

@@ -26,6 +26,7 @@ from approvals.pages.policy.card_part import RulePart
 from approvals.pages.push_part import PushPart
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
+from approvals.pages.waiter_part import WaiterPart
 from approvals.pages.workspace_part import WorkspacePart
 from approvals.sessions import prompts
 from dashboard import json_text
@@ -58,7 +59,7 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RulePart, WorkspacePart):
+class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RulePart, WaiterPart, WorkspacePart):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):

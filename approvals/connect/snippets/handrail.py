@@ -1,20 +1,24 @@
-"""Ask Handrail before doing something. Standard library only; needs HANDRAIL_URL and HANDRAIL_TOKEN."""
+"""Ask Handrail before doing something. Standard library only; needs HANDRAIL_URL and HANDRAIL_TOKEN.
 
+It waits through a restart of Handrail. Whatever fails for longer raises NotAllowed.
+"""
+
+import http.client
 import json
 import os
 import re
+import time
 import urllib.error
 import urllib.request
 import uuid
 from contextlib import contextmanager
 from decimal import Decimal
 
-API = os.environ["HANDRAIL_URL"] + "/api/v1/actions"
-HEADERS = {"Authorization": f"Bearer {os.environ['HANDRAIL_TOKEN']}", "Content-Type": "application/json"}
+PATIENCE = 600  # seconds for which Handrail may be out of reach
 
 
 class NotAllowed(Exception):
-    """The call was denied, expired or withdrawn; the text says why. Do not make it."""
+    """The call was denied, expired or withdrawn, or Handrail is out of reach; the text says why. Do not make it."""
 
 
 class Number(Decimal):
@@ -38,12 +42,13 @@ def allowed(tool, arguments, reasoning=""):
 
     Their numbers are ints and floats, or a Number where these would change digits. `dumps` writes them as JSON.
     """
-    asked = call(API, {"tool": tool, "arguments": arguments, "mode": "gate", "reasoning": reasoning})
-    action = f"{API}/{asked['id']}"
+    body = {"tool": tool, "arguments": arguments, "mode": "gate", "reasoning": reasoning}
+    asked = call("", body, {"Idempotency-Key": uuid.uuid4().hex})
+    action = f"/{asked['id']}"
     while asked["status"] == "pending":
         asked = call(f"{action}?wait=25")
     if asked["status"] != "approved":
-        raise NotAllowed((asked["decision"] or {}).get("comment") or asked["status"])
+        raise NotAllowed((asked["decision"] or {}).get("comment") or f"The request is {asked['status']}.")
     # An approval can be used once, and only for the digest that it was given for.
     used = call(f"{action}/consume", {"digest": asked["digest"]})
     try:
@@ -54,14 +59,35 @@ def allowed(tool, arguments, reasoning=""):
     call(f"{action}/outcome", {"status": "succeeded"})
 
 
-def call(address, body=None):
+def call(path, body=None, headers=None):
+    """Return the answer of the API. While Handrail is out of reach, ask again for PATIENCE seconds."""
+    url, token = os.environ.get("HANDRAIL_URL", "").rstrip("/"), os.environ.get("HANDRAIL_TOKEN", "")
+    if not url or not token:
+        raise NotAllowed("Set HANDRAIL_URL and HANDRAIL_TOKEN; the Connect page of Handrail has both.")
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"} | (headers or {})
     data = None if body is None else dumps(body).encode()
-    request = urllib.request.Request(address, data, HEADERS)
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            request = urllib.request.Request(f"{url}/api/v1/actions{path}", data, headers)
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return loads(answer.read())
+        except urllib.error.HTTPError as refused:
+            trouble = detail_of(refused)
+            if refused.code < 500:
+                raise NotAllowed(trouble) from None
+        except (OSError, http.client.HTTPException, json.JSONDecodeError) as lost:
+            trouble = str(lost) or type(lost).__name__
+        if time.monotonic() > until:
+            raise NotAllowed(f"Handrail at {url} is out of reach: {trouble}") from None
+        time.sleep(1)
+
+
+def detail_of(refused):
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return loads(answer.read())
-    except urllib.error.HTTPError as refused:
-        raise NotAllowed(loads(refused.read())["detail"]) from None
+        return loads(refused.read())["detail"]
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return f"HTTP {refused.code}"
 
 
 def loads(text):
