@@ -5,7 +5,6 @@ Each call of an agent is one transaction: no sweep sees an action that has expir
 """
 
 import os
-import time
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from random import Random
@@ -27,6 +26,7 @@ from dashboard.people.access import Caller, caller_of
 from dashboard.people.provisioning import agent_of, person_in, team_by_slug
 from dashboard.problems import Problem
 from deploy.demo.fortnight import conversation, memory, programs, story
+from deploy.demo.fortnight.pace import Pace
 from workspaces import lifecycle, operations
 from workspaces.egress.attempts import Attempt
 from workspaces.host import paths
@@ -37,7 +37,6 @@ from workspaces.services import network
 TEAM, DAYS, SEED = "demo", 14, 1864
 CHECKS = {"tests": "python -m pytest -q", "lint": "ruff check ."}
 FORKED_DAYS_AGO = 1
-MOST_BUSY, LEFT_FREE = 1.0, 0.25  # seconds of writing after which the database is left free for so long
 FIRST_HOUR, BUSY_HOURS = 8, 9  # of the working day, in the desk's zone
 
 
@@ -50,7 +49,7 @@ class Telling:
         self.at = now - timedelta(days=self.days)
         self.files: dict[str, dict[str, str]] = {}  # of each place, by key
         self.turns: dict[str, int] = {}
-        self._left_free_at = time.monotonic()
+        self.pace = Pace()
 
     def tell(self, say) -> None:
         """Make everything; `say` is told of each day."""
@@ -167,16 +166,10 @@ class Telling:
 
     @contextmanager
     def _at_once(self):
-        """Write in one transaction, after leaving the database to the running product for a moment if it is due.
-
-        SQLite has one writer at a time. Those that wait look again ten times a second, so that a writer whose next
-        transaction begins where the last one ended is the only one.
-        """
-        may_leave = connection.vendor == "sqlite" and not connection.in_atomic_block
-        if may_leave and time.monotonic() - self._left_free_at > MOST_BUSY:
-            time.sleep(LEFT_FREE)
-            self._left_free_at = time.monotonic()
-        with Team.objects.turn(self.team.pk):
+        """Write in one transaction, after leaving the database to the running product if it is due."""
+        if connection.vendor == "sqlite" and not connection.in_atomic_block:
+            self.pace.leave_free()
+        with self.pace.writing(), Team.objects.turn(self.team.pk):
             yield
 
     # An agent at work ------------------------------------------------------------------------------------------------
