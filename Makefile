@@ -15,7 +15,7 @@ ASK_DATABASE := -m "database and not (product or browser or engine or guest or a
 ASK_DATABASE += tests/approvals tests/dashboard tests/workspaces/test_schedules.py
 # Compiled once, not at each start of a part.
 unexport PYTHONDONTWRITEBYTECODE
-INPUTS := pyproject.toml constraints.txt hatch_build.py package.json package-lock.json Makefile $(wildcard locale/*/LC_MESSAGES/*.po)
+INPUTS := pyproject.toml constraints.txt hatch_build.py client/pyproject.toml package.json package-lock.json Makefile $(wildcard locale/*/LC_MESSAGES/*.po)
 
 .PHONY: up setup setup-tests check test test-all test-sqlite test-postgres lint format messages bench day demo clean
 .PHONY: images image-docker image-microvm
@@ -89,8 +89,8 @@ clean: ## the environment and what the build brought; never the data in var/
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Handrail needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another: make up PYTHON=python3.12")'
 	@echo "Setting up .venv (once; takes a minute or two)"
 	@echo "1/4 a Python environment"
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "python3 cannot make an environment here; on Debian and Ubuntu: apt-get install python3-venv" >&2; rm -rf .venv; exit 1; }
-	@{ $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e . || touch .venv/.failed; } | awk -f deploy/pip-progress.awk
+	@test -x $(BIN)/python || deploy/with-dots.sh $(PYTHON) -m venv .venv || { echo "python3 cannot make an environment here; on Debian and Ubuntu: apt-get install python3-venv" >&2; rm -rf .venv; exit 1; }
+	@{ $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --use-pep517 -e . -e ./client || touch .venv/.failed; } | awk -f deploy/pip-progress.awk
 	@! rm .venv/.failed 2>/dev/null
 	@touch $@
 

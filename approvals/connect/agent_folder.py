@@ -73,7 +73,7 @@ def _box_calls(hook: FolderHook, workspace, folder: Path) -> str:
     return (
         "Shell calls that need no approval run in a box that the kernel holds: they write only this folder and caches, "
         f"read no secrets, and reach the hosts that {workspace.environment.name} allows. "
-        f"*Stop holding calls* on the page of {workspace.key} switches it off."
+        f"“Stop holding calls” on the page of {workspace.key} switches it off."
     )
 
 

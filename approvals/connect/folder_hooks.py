@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import shlex
 from pathlib import Path
 
 from django.conf import settings
@@ -13,6 +14,7 @@ from approvals.agents.hooks import FOLDER_HOOKS, is_machine_gated
 from approvals.connect import agent_folder, agent_home, connections, imported_rules, ungated_sessions
 from approvals.connect.connections import Connected
 from dashboard.problems import conflict, invalid
+from dashboard.text import own_commands
 from workspaces.models import Workspace
 from workspaces.services import folders
 
@@ -102,10 +104,10 @@ def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:
         named = ", ".join(each.own_folder for each in found)
         raise invalid(f"Several folders are connected; name one of them: {named}.")
     if not found:
-        where = path or "/path/to/your/folder"
+        where = shlex.quote(path or "/path/to/your/folder")
         raise invalid(
             f"{dialect.title} is not connected{f' in {path}' if path else ''}. Connect it first: "
-            f"`python manage.py connect {dialect.name} {where}`."
+            f"{own_commands.manage(f'connect {dialect.name} {where}')}"
         )
     if dialect.settings_file:
         return found[0], agent_home.connection_of(dialect)

@@ -1,6 +1,7 @@
 """The Connect page: settings to copy, a token, a test action, and whether the agent has connected."""
 
 import json
+import shlex
 from pathlib import Path
 
 from django.conf import settings
@@ -21,6 +22,7 @@ from dashboard.models import Agent, Team
 from dashboard.people.access import Caller
 from dashboard.people.forms import NewAgentForm
 from dashboard.people.provisioning import agent_of, managed_teams, token_for
+from dashboard.text import own_commands
 from dashboard.web.pages import as_uuid, carry_out, must, show_at, shown_once, signed_in
 
 TABS = [
@@ -44,8 +46,6 @@ NAMES = {
     "aap": "AAP",
 }  # the name of an agent if nobody gives another one
 GATED_SERVER = ["mcp-gate", "--name", "github", "--", "npx", "-y", "github-server"]
-MCP_GATE = {"mcpServers": {"github": {"command": "handrail", "args": GATED_SERVER}}}
-MCP_SERVER = "claude mcp add handrail -- handrail mcp-server"
 ACP_PROGRAM = "handrail-acp.pyz"
 TEST_TOOL = "HandrailTest"
 SHOWN = 5  # agents that were heard
@@ -105,19 +105,34 @@ def _texts_to_copy(tab: str, token: str) -> dict:
     """Return the commands, settings and programs that a person copies."""
     return {
         "settings_json": _settings_to_copy(tab),
-        "connect_line": f"python manage.py connect {tab} /path/to/your/folder",
-        "prove_line": f"python manage.py prove {tab} /path/to/your/folder",
-        "system_line": f"python manage.py connect {tab} --system",
-        "mcp_gate": json.dumps(MCP_GATE, indent=2),
-        "mcp_server": MCP_SERVER,
+        "connect_line": own_commands.manage(f"connect {tab} /path/to/your/folder"),
+        "prove_line": own_commands.manage(f"prove {tab} /path/to/your/folder"),
+        "system_line": own_commands.manage(f"connect {tab} --system"),
+        **_client_lines(),
         "acp_fetch": f"curl -fsSo {ACP_PROGRAM} {settings.HANDRAIL_PUBLIC_URL}{reverse('acp-program')}",
         "acp_settings": json.dumps(acp_settings(token), indent=2, ensure_ascii=False),
         "python_module": PYTHON.read_text(),
         "python_use": PYTHON_USE,
         "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",
-        "aap_install": "pip install agentapprovalprotocol",
+        "aap_install": _in_own_environment("aap-client", "agentapprovalprotocol"),
         "aap_use": (SNIPPETS / "aap.py").read_text().replace("https://desk.example", settings.HANDRAIL_PUBLIC_URL),
     }
+
+
+def _client_lines() -> dict:
+    """Return how the command line `handrail` is installed and used; on this machine it is there already."""
+    client = own_commands.program("handrail")
+    gate = {"mcpServers": {"github": {"command": client, "args": GATED_SERVER}}}
+    return {
+        "client_install": _in_own_environment("handrail-client", "./client"),
+        "mcp_gate": json.dumps(gate, indent=2),
+        "mcp_server": f"claude mcp add handrail -- {shlex.quote(client)} mcp-server",
+    }
+
+
+def _in_own_environment(folder: str, package: str) -> str:
+    """Return the line that installs a package; Debian's own Python lets pip install nothing (PEP 668)."""
+    return f"python3 -m venv ~/.{folder} && ~/.{folder}/bin/pip install {package}"
 
 
 def _connected_agents(found: QuerySet[Agent], dialect: Dialect | None) -> list[Agent]:

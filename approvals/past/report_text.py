@@ -72,10 +72,10 @@ def _suggestions(report: dict):
 
 
 def _attacks(report: dict) -> str:
-    with_trust = f"{report['attacks_stopped_with_trust']} of {report['attacks']} attacks still stop"
-    if report["suggestions"]:
-        return f"With that trust {with_trust}."
-    return f"{report['attacks_stopped']} of {report['attacks']} attacks stop."
+    """Return how many of the shipped hostile calls this policy stops."""
+    stopped = report["attacks_stopped_with_trust"] if report["suggestions"] else report["attacks_stopped"]
+    lead = "Self-test with that trust" if report["suggestions"] else "Self-test"
+    return f"{lead}: {stopped} of {report['attacks']} known bypass attempts are stopped."
 
 
 def _notes(report: dict):

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import sqlite3
 import stat
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -157,7 +158,7 @@ def prepare(say) -> None:
 
 
 def warnings() -> list[str]:
-    """Return warnings for the operator, printed at each start."""
+    """Return warnings for the operator, printed after the address at each start."""
     public, found = urlsplit(settings.HANDRAIL_PUBLIC_URL), []
     if public.scheme == "http" and not is_loopback(public.hostname):
         found.append(
@@ -167,3 +168,13 @@ def warnings() -> list[str]:
     if words := passkeys.warning():
         found.append(f"{words} {passkeys.WAY_OUT}")
     return found
+
+
+def first_warnings() -> list[str]:
+    """Return warnings that are printed after the address once; `doctor` and the Status page have them always."""
+    warned = settings.HANDRAIL_HOME / "warned-of-sqlite"
+    words = database.sqlite_bug()
+    if not words or (warned.exists() and warned.read_text() == sqlite3.sqlite_version):
+        return []
+    warned.write_text(sqlite3.sqlite_version)
+    return [f"{words} {database.SQLITE_WAY_OUT}"]

@@ -15,6 +15,10 @@ from django.db.migrations.recorder import MigrationRecorder
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 
+SQLITE_WAY_OUT = (
+    "For one person there is nothing to do: Handrail checks the database at each start and copies it every hour. For a "
+    "team, set DATABASE_URL to a PostgreSQL database before you begin (docs/operations.md)."
+)
 MIGRATING = 0x4861_6E64_7261_696C  # the advisory lock of a migration on PostgreSQL
 
 
@@ -24,6 +28,14 @@ class DatabaseRefused(Exception):
 
 def is_sqlite() -> bool:
     return connection.vendor == "sqlite"
+
+
+def sqlite_bug() -> str:
+    """Return a sentence on the WAL-reset bug of SQLite 3.7.0 to 3.51.2 if this database may meet it, else ""."""
+    if not is_sqlite() or sqlite3.sqlite_version_info >= (3, 51, 3):
+        return ""
+    version = sqlite3.sqlite_version
+    return f"SQLite {version} can in rare cases damage a database that several programs write (fixed in 3.51.3)."
 
 
 def sqlite_path() -> Path:

@@ -126,7 +126,7 @@ def _log(*, deep: bool) -> list[Finding]:
     broken = [proof for proof in proofs if not proof.holds]
     if broken:
         where = ", ".join(f"{proof.team.name} at event {proof.seq:,}" for proof in broken)
-        fix = "Export the log, and compare it with a checkpoint: `python -m handrail_verify log` (docs/verifying.md)."
+        fix = "Export the log, and compare it with a checkpoint: `handrail_verify log`, see docs/verifying.md."
         return [Finding("log", False, f"Changed or incomplete: {where}.", fix)]
     if missing:
         fix = "Find out who removed them. A restart puts them back."
@@ -258,16 +258,9 @@ def _wrong_stores() -> list[Finding]:
 
 
 def _sqlite() -> Finding:
-    version = sqlite3.sqlite_version
-    if connection.vendor != "sqlite" or sqlite3.sqlite_version_info >= (3, 51, 3):
-        return Finding("SQLite library", True, version, needed=False)
-    return Finding(
-        "SQLite library",
-        False,
-        f"{version} has a rare bug (fixed in 3.51.3) that can corrupt a database with several writers.",
-        "Handrail checks the database at each start and copies it hourly. For a team, use PostgreSQL (DATABASE_URL).",
-        needed=False,
-    )
+    if words := database.sqlite_bug():
+        return Finding("SQLite library", False, words, database.SQLITE_WAY_OUT, needed=False)
+    return Finding("SQLite library", True, f"{sqlite3.sqlite_version}.", needed=False)
 
 
 # sysctl: (the value that forbids unprivileged user namespaces, how to change it)

@@ -279,11 +279,10 @@ def up():
     lock_fd = lock_home()
     listening = listen()
     bootstrap.prepare(say)
-    for warning in bootstrap.warnings():
-        say(f"warning: {warning}")
-    line = bootstrap.welcome()
+    warnings = [*bootstrap.warnings(), *bootstrap.first_warnings()]
+    lines = [bootstrap.welcome(), *(f"Warning: {warning}" for warning in warnings)]
     connections.close_all()
     preload()
     os.chdir(settings.BASE_DIR)
     supervisor = Supervisor(parts_of_this_host(listening), lock_fd)
-    asyncio.run(supervisor.run(lambda: print(line, flush=True)))
+    asyncio.run(supervisor.run(lambda: print(*lines, sep="\n", flush=True)))

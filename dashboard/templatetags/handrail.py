@@ -15,6 +15,7 @@ from django.utils.safestring import mark_safe
 from django.utils.translation import get_language, gettext, ngettext
 
 from dashboard.event_log.sentences import in_words
+from dashboard.text import own_commands
 from dashboard.text import visible_text as shown
 from dashboard.text.labels import STATES, TIERS, UNDO
 from dashboard.text.moments import ago, clock, long_date, until, when
@@ -26,6 +27,9 @@ register.filter("event_words", in_words)
 for time_filter in (ago, when, clock, until, long_date):
     register.filter(time_filter)
 
+
+register.simple_tag(own_commands.manage, name="manage")
+register.simple_tag(own_commands.manage_here, name="manage_here")
 
 PACKAGE_PARTS = {
     "xterm": "xterm/addon-{0}/lib/addon-{0}.mjs",

@@ -14,7 +14,10 @@ def test_the_demonstration_goes_through_unattended(product):
     assert done.returncode == 0, done.stdout + done.stderr
     verdicts = [line.split(":")[0].strip() for line in done.stdout.splitlines() if "allowed" in line.split(":")[0]]
     assert verdicts == ["allowed"] * 6 + ["not allowed"] * 2
-    assert done.stdout.splitlines()[-1] == "Now your own folder: python manage.py connect claude-code PATH"
+    assert (
+        done.stdout.splitlines()[-1]
+        == f"Now your own folder: {sys.executable} {CHECKOUT}/manage.py connect claude-code PATH"
+    )
     token = product.person_token("demo-looker", "viewer")
     key = demo_key(product, token)
     changes = product.get(f"/api/v1/workspaces/{key}/diff?from=1&to=live", token).json["changes"]
@@ -58,9 +61,9 @@ def test_a_person_may_take_long_and_can_stop_it(product):
     said = ""
     for line in process.stdout:
         said += line
-        if "waiting for you at" in line:
+        if "Waiting for your answer at" in line:
             break
-    address = said.split("waiting for you at ")[1].strip()
+    address = said.split("Waiting for your answer at ")[1].strip()
     assert address.startswith(f"{product.url}/actions/")
     time.sleep(65)
     token = product.person_token("demo-answers", "reviewer")
@@ -69,7 +72,7 @@ def test_a_person_may_take_long_and_can_stop_it(product):
     assert product.post(f"/api/v1/actions/{action['id']}/decision", token, body).status == 200
     for line in process.stdout:
         said += line
-        if line.count("waiting for you at"):
+        if line.count("Waiting for your answer at"):
             break
     assert "not allowed: demo-answers denied this." in said
     os.killpg(process.pid, signal.SIGINT)

@@ -11,8 +11,8 @@ from dashboard.ops import tasks
 from tests.support import CHECKOUT
 
 README = (CHECKOUT / "README.md").read_text()
-# What settings.py reads, as its two reading functions are called there.
-READ = re.compile(r'\benv(?:_int)?\("([A-Z_]+)"')
+# What settings.py reads, as its reading functions are called there.
+READ = re.compile(r'\benv(?:_[a-z]+)?\(\s*"([A-Z_]+)"')
 
 
 def test_the_settings_tables_list_exactly_what_settings_read():
@@ -112,12 +112,37 @@ def test_every_command_of_the_documents_is_one_that_manage_takes():
     lines = [
         line
         for text in texts.values()
-        for line in re.findall(r"^(?: {4}|[A-Z_]+=\S+ )*python manage\.py (.+)", text, flags=re.MULTILINE)
+        for line in re.findall(r"^(?: {4}|[A-Z_]+=\S+ )*\.venv/bin/python manage\.py (.+)", text, flags=re.MULTILINE)
     ]
     assert len(lines) > 10
     for line in lines:
         name, *arguments = shlex.split(re.split(r" <|  +#", line)[0])
         load_command_class(known[name], name).create_parser("manage.py", name).parse_args(arguments)
+
+
+def test_no_document_offers_a_command_that_a_fresh_debian_does_not_have():
+    fenced = re.compile(r"```(?:[a-z]*)\n(.*?)```", re.DOTALL)
+    found = []
+    for document in [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md"), CHECKOUT / "client" / "README.md"]:
+        text = re.sub(r"<!--.*?-->", "", document.read_text(), flags=re.DOTALL)
+        # What a helper process is called is not there to be copied.
+        prose = re.sub(r"(?m)^- \*\*.+?\*\* \(`python -m", "", text)
+        inline = [name for name in re.findall(r"`([^`\n]+)`", prose) if name.startswith("python ")]
+        found += [(document.name, line) for line in inline]
+        found += [(document.name, code) for code in fenced.findall(text) if re.search(r"(?m)^(python|pip) ", code)]
+    assert found == []
+
+
+def test_no_page_offers_a_command_that_a_fresh_debian_does_not_have():
+    templates = [*(CHECKOUT / "templates").rglob("*.html")]
+    offered = [
+        path.name
+        for path in templates
+        if re.search(r"<code>(?:python|pip) |command=\"(?:python|pip) ", path.read_text())
+    ]
+    modules = [path for app in ("dashboard", "workspaces", "approvals") for path in (CHECKOUT / app).rglob("*.py")]
+    in_code = [path.name for path in modules if re.search(r"python manage\.py|[\"`]pip install", path.read_text())]
+    assert (offered, in_code) == ([], [])
 
 
 def test_every_scheduled_task_exists():

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import sys
 
 from approvals.agents import dialects
 from approvals.evaluation import policies
@@ -10,6 +11,7 @@ from approvals.models import Action, AgentSession, Policy, Status
 from dashboard.database import clock
 from dashboard.models import Agent, Event, Membership, Token
 from dashboard.people.tokens import find_token, make_token
+from tests.support import CHECKOUT
 
 from .conftest import PUSH
 
@@ -129,8 +131,8 @@ def test_connect_has_lines_for_any_agent(alice, browser_of, read):
 def test_connect_says_of_each_agent_how_to_connect_it_and_what_its_gate_cannot_do(alice, browser_of, read):
     for dialect in dialects.ALL[1:]:
         text = html.unescape(read(browser_of(alice), f"/connect/?tab={dialect.name}"))
-        assert f"python manage.py connect {dialect.name} /path/to/your/folder" in text
-        assert f"python manage.py prove {dialect.name} /path/to/your/folder" in text
+        assert f"{sys.executable} {CHECKOUT}/manage.py connect {dialect.name} /path/to/your/folder" in text
+        assert f"{sys.executable} {CHECKOUT}/manage.py prove {dialect.name} /path/to/your/folder" in text
         assert f"~/{dialect.settings_file}" in text
         assert [str(limit) for limit in dialect.limits if str(limit) not in text] == []
 

@@ -1,5 +1,6 @@
 """What waits: on the Desk, on Approvals, oldest or soonest first, in a constant number of queries."""
 
+import sys
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from approvals.actions import gate
 from approvals.models import Action
 from dashboard.database import clock
 from dashboard.models import Agent, Membership
+from tests.support import CHECKOUT
 from workspaces.models import State
 
 from .conftest import FORCE, LIST, PUSH, make_workspace
@@ -52,8 +54,8 @@ def test_a_quiet_desk_says_so(agent, ask, bob, browser_of, read):
 def test_the_first_desk_leads_to_connect(bob, browser_of, read):
     text = read(browser_of(bob), "/")
     assert "No agent is connected yet." in text
-    assert "<code>make demo</code>" in text
-    assert "<code>python manage.py connect claude-code PATH</code>" in text
+    assert f"<code>{sys.executable} {CHECKOUT}/manage.py demo</code>" in text
+    assert f"<code>{sys.executable} {CHECKOUT}/manage.py connect claude-code PATH</code>" in text
     assert 'href="/connect/"' in text
 
 

@@ -12,6 +12,7 @@ from approvals.management.commands import past
 from approvals.past.report_text import printable
 from dashboard.models import Team
 from dashboard.problems import Problem
+from dashboard.text import own_commands
 
 
 class Command(BaseCommand):
@@ -60,7 +61,7 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{MACHINE_HOOKS[dialect.name].settings_file} gates every {dialect.title} on this machine, whatever its "
             "folder or user sets. Without a running Handrail none of them runs a tool. Undo it with "
-            "`disconnect --system`."
+            f"{own_commands.manage('disconnect --system')}"
         )
 
     def _connect_folder(self, dialect, path, team, key, accept_repository_rules):
@@ -82,8 +83,8 @@ class Command(BaseCommand):
             "or sign in to Handrail itself."
         )
         self.stdout.write(
-            f"Prove it, with {dialect.title} itself and no key: "
-            f"`python manage.py prove {dialect.name} {shlex.quote(workspace.own_folder)}`."
+            f"Prove it, with {dialect.title} itself and no key:\n  "
+            f"{own_commands.manage(f'prove {dialect.name} {shlex.quote(workspace.own_folder)}')}"
         )
 
     def _wants(self, path, team) -> bool:

@@ -21,7 +21,7 @@ STORY = settings.BASE_DIR / "deploy" / "demo"  # no wheel has it
 
 
 class Command(BaseCommand):
-    help = "Run a small scripted agent in a workspace made from this repository; answer its cards in the browser."
+    help = "Run a scripted agent in a workspace of this repository; you answer its cards in the browser."
     requires_system_checks = []
 
     def add_arguments(self, parser):

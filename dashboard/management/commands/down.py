@@ -33,6 +33,8 @@ class Command(BaseCommand):
                 asked.append((workspace, lifecycle.stop(workspace, by=Actor.system("down"))))
             except Problem as problem:
                 troubles.append(f"{workspace.key}: {problem.detail}")
+        if not asked and not any(troubles):
+            self.stdout.write("Nothing was running. What was stopped, paused or archived stays as it is.")
         for workspace, operation in asked:
             trouble = operation and self._stopped(operation)
             if not trouble and workspace.environment.ephemeral:

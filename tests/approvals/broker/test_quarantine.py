@@ -192,7 +192,7 @@ def test_calls_are_held_from_connect_on_where_that_is_possible(folder):
     done = folder.product.manage("connect", "claude-code", str(other))
     assert done.returncode == 0, done.stderr
     assert "Shell calls that need no approval run in a box that the kernel holds" in done.stdout
-    assert "*Stop holding calls* on the page of other" in done.stdout
+    assert "“Stop holding calls” on the page of other" in done.stdout
     below = Path(tempfile.mkdtemp(prefix="handrail-below-tmp-"))
     give(below, folder.calls.as_user.get("user"))
     done = folder.product.manage("connect", "claude-code", str(below))

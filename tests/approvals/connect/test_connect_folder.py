@@ -68,7 +68,7 @@ CALL = "from django.core.management import call_command; call_command(*{words!r}
 @pytest.fixture
 def connected(product, folder):
     printed = product.shell(CALL.format(words=["connect", "claude-code", str(folder)]))
-    assert f"python manage.py prove claude-code {folder}" in printed
+    assert f"{CHECKOUT}/manage.py prove claude-code {folder}" in printed
     yield folder
     product.shell(CALL.format(words=["disconnect", str(folder)]))
 

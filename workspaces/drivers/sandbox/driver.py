@@ -226,7 +226,7 @@ class SandboxDriver(LocalDriver):
                 if re.search(pattern, failure):
                     return Probe(False, reason, what_to_do, (failure.strip()[-200:],))
             return Probe(False, f"bubblewrap does not work here: {failure.strip()[-200:]}", "See the message of bwrap.")
-        notes = [f"bubblewrap {bwrap.version} at {bwrap.path}"]
+        notes = [f"bubblewrap {bwrap.version} at {bwrap.path}."]
         limits = frozenset().union(*(hierarchy.limits for hierarchy in cgroups.hierarchies()))
         limits |= {"pids"} if counts_per_namespace() else set()
         missing = [name for name in ("memory", "cpus", "pids") if name not in limits]

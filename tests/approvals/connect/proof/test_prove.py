@@ -126,4 +126,4 @@ def test_without_the_program_or_with_an_old_one_it_says_so(person, connected):
 
 def test_an_agent_that_is_not_connected_gets_the_command_to_connect_it(person, team):
     status, _, printed = proved("qwen", str(person))
-    assert (status, f"python manage.py connect qwen {person}" in printed) == (1, True), printed
+    assert (status, f"manage.py connect qwen {person}" in printed) == (1, True), printed
