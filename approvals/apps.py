@@ -13,13 +13,17 @@ class ApprovalsConfig(AppConfig):
         from approvals.agents import programs
         from approvals.notify import channels
         from approvals.notify.log_targets import targets
+        from approvals.policy import reason_forms, title_forms, titles
         from approvals.protocols import documents
         from approvals.protocols.aap import registrations
         from approvals.registered import ports, retention, scrub
         from dashboard.door import entering
         from dashboard.people import sso
+        from dashboard.text import recorded_text
         from workspaces import extensions
 
+        recorded_text.register(reason_forms.CLAUSES, title_forms.TITLES, titles.imperative)
+        recorded_text.register(reason_forms.SENTENCES)
         entering.refuse_interrupted.append(interrupts.refuse_verb)
         extensions.ports = ports
         extensions.agent_programs |= programs.installable()

@@ -15,7 +15,7 @@ from django.utils.safestring import mark_safe
 from django.utils.translation import get_language, gettext, ngettext
 
 from dashboard.event_log.sentences import in_words
-from dashboard.text import own_commands
+from dashboard.text import own_commands, recorded_text
 from dashboard.text import visible_text as shown
 from dashboard.text.labels import STATES, TIERS, UNDO
 from dashboard.text.moments import ago, clock, long_date, until, when
@@ -110,10 +110,11 @@ def marked_line(line: str, words: list[str]) -> str:
 
 @register.filter
 def recorded(raw) -> str:
-    """Render on one line a text that is recorded in English: in the reader's language if it is one of our texts."""
+    """Render on one line a text that is recorded in English: in the reader's language if one of our forms says it."""
     text = _text(raw)
-    translated = gettext(text) if text and isinstance(text, str) else text
-    if translated != text or not text:
+    if not text or not isinstance(text, str) or get_language() == settings.LANGUAGE_CODE:
+        return visible_line(text)
+    if (translated := recorded_text.in_own_language(text)) is not None:
         return visible_line(translated)
     return format_html('<span lang="{}">{}</span>', settings.LANGUAGE_CODE, visible_line(text))
 

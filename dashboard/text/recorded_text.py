@@ -1,0 +1,154 @@
+"""Say what was recorded in English in the language of the reader.
+
+A record is a sentence, and stays one: it is what the decider saw, and what programs search. It was made from a form,
+such as "pushes to {branch} on {remote}", whose parts are names. Here the form and its parts are found again, and the
+form is said in the other language with the same parts. A text that could come from a form in two ways is left as it is,
+so that no name is ever split or moved to another place by a guess.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+
+from django.utils.translation import get_language, gettext
+
+MAX_LENGTH = 2000  # characters; longer texts are left as they are
+MAX_TRIES = 200  # ways of reading one form that are tried
+SLOT = re.compile(r"\{(\w+)\}")  # pattern: of our own forms
+NUMBERS = {"n", "number", "count", "more"}  # slots that hold digits
+NESTED = {"says", "title", "clause"}  # slots that hold a text from a form themselves
+OF_FORMS = (", which ", ", whose ", ", outside ")  # words that no name has: they belong to a form
+AND = ", "  # between the titles of several commands
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form: literal texts, and between them the names of its parts. `msgid` is what translators get."""
+
+    msgid: str
+    text: str
+    literals: tuple = field(init=False)
+    slots: tuple = field(init=False)
+    is_title: bool = False
+
+    def __post_init__(self):
+        pieces = SLOT.split(self.text)
+        object.__setattr__(self, "literals", tuple(pieces[::2]))
+        object.__setattr__(self, "slots", tuple(pieces[1::2]))
+
+    @property
+    def weight(self) -> int:
+        return sum(map(len, self.literals))
+
+    def said(self, parts: dict) -> str:
+        template = gettext(self.msgid)
+        if self.is_title and not template.startswith("{"):
+            template = template[:1].upper() + template[1:]
+        return SLOT.sub(lambda slot: parts.get(slot[1], slot[0]), template)
+
+    def parts_in(self, text: str, said: Callable):
+        """Yield {slot: part in the reader's language} for each way in which the text comes from this form."""
+        first, last = self.literals[0], self.literals[-1]
+        if not text.startswith(first) or not text.endswith(last) or len(text) < self.weight + len(self.slots):
+            return
+        if not self.slots:
+            if text == first:
+                yield {}
+            return
+        yield from self._rest(text[: len(text) - len(last)], len(first), 0, {}, said)
+
+    def _rest(self, text: str, begin: int, number: int, parts: dict, said: Callable):
+        slot, is_last = self.slots[number], number == len(self.slots) - 1
+        ends = [len(text)] if is_last else _places(text, self.literals[number + 1], begin + 1)
+        for end in ends:
+            part = _part(slot, text[begin:end], said)
+            if part is None:
+                continue
+            found = parts | {slot: part}
+            if is_last:
+                yield found
+            else:
+                yield from self._rest(text, end + len(self.literals[number + 1]), number + 1, found, said)
+
+
+def _places(text: str, literal: str, begin: int):
+    place = text.find(literal, begin)
+    while place >= 0:
+        yield place
+        place = text.find(literal, place + 1)
+
+
+def _part(slot: str, text: str, said: Callable) -> str | None:
+    if not text:
+        return None
+    if slot in NUMBERS:
+        return text if text.replace(",", "").isdecimal() else None
+    if slot in NESTED:
+        return said(text)
+    return None if any(words in text for words in OF_FORMS) else text
+
+
+_forms: list[Form] = []
+
+
+def register(clauses: Iterable[str], titles: Iterable[str] = (), imperative: Callable[[str], str] | None = None):
+    """Add forms of records. Of each clause, `imperative` makes the title that is derived from it."""
+    for text in clauses:
+        _forms.append(Form(text, text))
+        if imperative:
+            _forms.append(Form(text, imperative(text), is_title=True))
+    _forms.extend(Form(text, text, is_title=True) for text in titles)
+    _forms.sort(key=lambda form: -form.weight)
+    in_language.cache_clear()
+
+
+def forms() -> tuple[Form, ...]:
+    return tuple(_forms)
+
+
+def in_own_language(text: str) -> str | None:
+    """Return what was recorded in the reader's language; None if it comes from no form, or from one in two ways."""
+    return in_language(text, get_language()) if len(text) <= MAX_LENGTH else None
+
+
+@lru_cache(maxsize=4096)
+def in_language(text: str, language: str) -> str | None:
+    return _said(text)
+
+
+def _said(text: str) -> str | None:
+    exact = gettext(text) if text.strip() else text
+    if exact != text:
+        return exact
+    return _list(text) or _single(text)
+
+
+def _single(text: str) -> str | None:
+    """Return the text of the form that says most of it by itself."""
+    for form in _forms:
+        found = {form.said(parts) for parts in islice(form.parts_in(text, _said), MAX_TRIES)}
+        if found:
+            return found.pop() if len(found) == 1 else None
+    return None
+
+
+def _list(text: str) -> str | None:
+    """Return the titles of several commands, one behind another, with "and 2 more" at the end."""
+    pieces = text.split(AND)
+    said, done = [], 0
+    while done < len(pieces):
+        for end in range(done + 1, len(pieces) + 1):
+            piece = AND.join(pieces[done:end])
+            is_whole = piece == text
+            found = (
+                None if is_whole or piece.count('"') % 2 else _single(piece[:1].upper() + piece[1:] if said else piece)
+            )
+            if found:
+                break
+        else:
+            return None
+        said.append(found)
+        done = end
+    return AND.join(said)
