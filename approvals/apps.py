@@ -22,7 +22,9 @@ class ApprovalsConfig(AppConfig):
         from dashboard.text import recorded_text
         from workspaces import extensions
 
-        recorded_text.register(reason_forms.CLAUSES, title_forms.TITLES, titles.imperative)
+        recorded_text.register(
+            reason_forms.CLAUSES, title_forms.TITLES, imperative=titles.imperative, programs=title_forms.PROGRAMS
+        )
         recorded_text.register(reason_forms.SENTENCES)
         entering.refuse_interrupted.append(interrupts.refuse_verb)
         extensions.ports = ports

@@ -31,6 +31,7 @@ from approvals.pages.workspace_part import WorkspacePart
 from approvals.sessions import prompts
 from dashboard import json_text
 from dashboard.problems import Problem
+from dashboard.text import recorded_text
 from dashboard.text.labels import ACTION_STATES
 from dashboard.text.visible_text import fold, hidden_note
 from workspaces.lifecycle import agents_at_work
@@ -296,8 +297,8 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RulePart, WaiterPart,
     def step_says(self) -> str:
         if self.action.quorum > 1:
             words = gettext("%(title)s. Critical: needs %(quorum)s approvals.")
-            return words % {"title": self.action.title, "quorum": self.action.quorum}
-        return f"{self.action.title}."
+            return words % {"title": recorded_text.said(self.action.title), "quorum": self.action.quorum}
+        return f"{recorded_text.said(self.action.title)}."
 
     @property
     def state(self) -> str:

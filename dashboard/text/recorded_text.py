@@ -12,15 +12,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 
+from django.conf import settings
 from django.utils.translation import get_language, gettext
 
 MAX_LENGTH = 2000  # characters; longer texts are left as they are
 MAX_TRIES = 200  # ways of reading one form that are tried
 SLOT = re.compile(r"\{(\w+)\}")  # pattern: of our own forms
-NUMBERS = {"n", "number", "count", "more"}  # slots that hold digits
+NUMBERS = {"n", "more"}  # slots that hold digits
 NESTED = {"says", "title", "clause"}  # slots that hold a text from a form themselves
-OF_FORMS = (", which ", ", whose ", ", outside ")  # words that no name has: they belong to a form
+PATHS = {"path", "what"}
+# What no name has: words of a form, and in a path also those of the titles of tools, which are made elsewhere.
+OF_FORMS = (", which ", ", whose ", ", outside ")
+OF_TOOLS = ('"', " in ", " to ", " on ", " (")
 AND = ", "  # between the titles of several commands
+MAX_PIECES = 3  # of one title that has commas itself
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,11 @@ class Form:
     def weight(self) -> int:
         return sum(map(len, self.literals))
 
-    def said(self, parts: dict) -> str:
+    def said(self, parts: dict) -> str | None:
+        """Return the form in the reader's language; None if it has no translation."""
         template = gettext(self.msgid)
+        if template == self.msgid:
+            return None
         if self.is_title and not template.startswith("{"):
             template = template[:1].upper() + template[1:]
         return SLOT.sub(lambda slot: parts.get(slot[1], slot[0]), template)
@@ -87,14 +95,25 @@ def _part(slot: str, text: str, said: Callable) -> str | None:
         return text if text.replace(",", "").isdecimal() else None
     if slot in NESTED:
         return said(text)
-    return None if any(words in text for words in OF_FORMS) else text
+    if slot == "program" and text.split(" ")[0] not in _programs:
+        return None
+    words = OF_FORMS + OF_TOOLS if slot in PATHS else OF_FORMS
+    return None if any(each in text for each in words) else text
 
 
 _forms: list[Form] = []
+_programs: set[str] = set()  # what a slot `program` may begin with
 
 
-def register(clauses: Iterable[str], titles: Iterable[str] = (), imperative: Callable[[str], str] | None = None):
+def register(
+    clauses: Iterable[str],
+    titles: Iterable[str] = (),
+    *,
+    imperative: Callable[[str], str] | None = None,
+    programs: Iterable[str] = (),
+):
     """Add forms of records. Of each clause, `imperative` makes the title that is derived from it."""
+    _programs.update(programs)
     for text in clauses:
         _forms.append(Form(text, text))
         if imperative:
@@ -111,6 +130,13 @@ def forms() -> tuple[Form, ...]:
 def in_own_language(text: str) -> str | None:
     """Return what was recorded in the reader's language; None if it comes from no form, or from one in two ways."""
     return in_language(text, get_language()) if len(text) <= MAX_LENGTH else None
+
+
+def said(text: str) -> str:
+    """Return what was recorded in the reader's language where it can be said in it, else as it was recorded."""
+    if get_language() == settings.LANGUAGE_CODE:
+        return text
+    return in_own_language(text) or text
 
 
 @lru_cache(maxsize=4096)
@@ -137,18 +163,20 @@ def _single(text: str) -> str | None:
 def _list(text: str) -> str | None:
     """Return the titles of several commands, one behind another, with "and 2 more" at the end."""
     pieces = text.split(AND)
-    said, done = [], 0
-    while done < len(pieces):
-        for end in range(done + 1, len(pieces) + 1):
-            piece = AND.join(pieces[done:end])
-            is_whole = piece == text
-            found = (
-                None if is_whole or piece.count('"') % 2 else _single(piece[:1].upper() + piece[1:] if said else piece)
-            )
-            if found:
-                break
-        else:
-            return None
-        said.append(found)
-        done = end
-    return AND.join(said)
+    said = _listed(pieces, 0, is_first=True) if len(pieces) > 1 else None
+    return AND.join(said) if said and len(said) > 1 else None
+
+
+def _listed(pieces: list[str], begin: int, *, is_first: bool) -> list[str] | None:
+    """Return the titles that the pieces are put together to, from number `begin` on; None if they are no titles."""
+    if begin == len(pieces):
+        return []
+    for end in range(begin + 1, min(len(pieces), begin + MAX_PIECES) + 1):
+        piece = AND.join(pieces[begin:end])
+        if piece.count('"') % 2:
+            continue
+        found = _single(piece if is_first else piece[:1].upper() + piece[1:])
+        rest = _listed(pieces, end, is_first=False) if found else None
+        if rest is not None:
+            return [found, *rest]
+    return None

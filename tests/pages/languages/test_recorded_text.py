@@ -1,0 +1,115 @@
+"""What was recorded in English is said in the reader's language, from the form that it was made of."""
+
+import json
+
+import pytest
+from django.urls import reverse
+from django.utils import translation
+
+from approvals.policy import classify, default_policy, load_policy
+from dashboard.templatetags.handrail import recorded as as_recorded
+from dashboard.text import recorded_text
+from tests.support import CHECKOUT
+
+PUSH = {"command": "git push origin main"}
+GERMAN = {
+    "Needs approval: {says}.": "Braucht eine Freigabe: {says}.",
+    "pushes to {branch} on {remote}": "nach {branch} auf {remote} pushen",
+    "part {n} {says}": "Teil {n}: {says}",
+    "deletes {path}, which cannot be brought back": "{path} löschen, was sich nicht zurückholen lässt",
+    "deletes {path}": "{path} löschen",
+    "writes {path}": "{path} schreiben",
+    "Delete {path} and {n} more": "{path} und {n} weitere löschen",
+    "runs {name}": "{name} ausführen",
+    "{title} and {more} more": "{title} und {more} weitere",
+    "before A-{n} ({title})": "vor A-{n} ({title})",
+}
+
+
+@pytest.fixture
+def german(monkeypatch):
+    """German for a few forms; the others have none. Independent of the catalogue."""
+    monkeypatch.setattr(recorded_text, "gettext", lambda text: GERMAN.get(text, text))
+    recorded_text.in_language.cache_clear()
+    yield
+    recorded_text.in_language.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        ("Push to main on origin", "Nach main auf origin pushen"),
+        ("Needs approval: part 2 pushes to main on origin.",
+         "Braucht eine Freigabe: Teil 2: nach main auf origin pushen."),
+        ("Needs approval: deletes /srv, which cannot be brought back.",
+         "Braucht eine Freigabe: /srv löschen, was sich nicht zurückholen lässt."),
+        ("Run make, write a.txt, delete b and 2 more", "make ausführen, a.txt schreiben, b und 2 weitere löschen"),
+        ("before A-12 (Push to main on origin)", "vor A-12 (Nach main auf origin pushen)"),
+    ],
+)  # fmt: skip
+def test_a_record_is_said_with_the_same_parts(german, recorded, said):
+    assert recorded_text.in_own_language(recorded) == said
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        "Push to a on b on c",  # the branch or the remote may be "b on c" or "a on b"
+        "Needs approval: deletes x, which is new.",  # no form has these words, and no name has them either
+        'Delete an issue "a, push to main on origin" in acme/shop',  # words of an agent between quotes
+        "Needs approval: something that nobody wrote.",
+        "",
+        " ",
+        "Run x" * 1000,
+    ],
+)
+def test_what_can_be_read_in_two_ways_or_in_none_is_left_as_it_was_recorded(german, recorded):
+    assert recorded_text.in_own_language(recorded) is None
+
+
+def calls():
+    for name in ("tests/approvals/policy/corpus.jsonl", "approvals/past/attacks.jsonl"):
+        for line in (CHECKOUT / name).read_text().splitlines():
+            call = json.loads(line)
+            if not call["tool"].startswith("mcp"):  # titles of tools are phrases (approvals/policy/deeds.py)
+                yield call["tool"], call["input"]
+
+
+def test_each_title_and_reason_of_the_corpus_comes_from_one_form(monkeypatch):
+    """With a mark in the place of each form's words, nothing of the English form is left."""
+    known = {form.msgid for form in recorded_text.forms()}
+    monkeypatch.setattr(recorded_text, "gettext", lambda text: f"§{text}" if text in known else text)
+    recorded_text.in_language.cache_clear()
+    policy, seen, unread = load_policy(default_policy()), 0, []
+    for tool, given in calls():
+        verdict = classify(tool, given, policy=policy, context={"cwd": "/workspace"})
+        for text in (verdict.title, *verdict.reasons):
+            seen += 1
+            if "§" not in (recorded_text.in_own_language(text) or ""):
+                unread.append(text)
+    recorded_text.in_language.cache_clear()
+    assert seen > 500
+    assert unread == []
+
+
+@pytest.mark.django_db
+def test_a_german_card_is_german_and_the_record_stays_english(german, ask, lena, browser_of):
+    action = ask(PUSH)
+    page = browser_of(lena).get(reverse("action", args=[action.pk]), headers={"accept-language": "de"})
+    text = page.content.decode()
+    assert "Nach main auf origin pushen" in text
+    assert "Braucht eine Freigabe: nach main auf origin pushen." in text
+    assert "Push to main on origin" not in text
+    assert "Needs approval: pushes" not in text
+    action.refresh_from_db()
+    assert action.title == "Push to main on origin"
+    english = browser_of(lena).get(reverse("action", args=[action.pk]), headers={"accept-language": "en"})
+    assert "Needs approval: pushes to main on origin." in english.content.decode()
+
+
+def test_hidden_characters_of_a_part_are_marked_in_each_language(german):
+    with translation.override("de"):
+        said = as_recorded("Push to ma\u202ein on origin")
+    assert "\u202e" not in said
+    assert said.startswith("Nach ")
+    assert said.endswith(" auf origin pushen")
