@@ -27,6 +27,7 @@ from dashboard.files.locks import take_lock
 from dashboard.keys import keyring
 from dashboard.keys.key_files import make_private
 from dashboard.models import Event, Membership, Role
+from dashboard.net import standard_webhooks
 from dashboard.workers.outbox import Message, NotNeeded, NotSent, Sender
 from workspaces.services.outbound import only_reachable
 
@@ -79,11 +80,14 @@ def _to_webhook(target: LogTarget, events: list[Event], now: datetime) -> Callab
     except keyring.Unreadable:
         raise NotSent("Its signing key can't be decrypted. Add the target again.") from None
     body, timestamp = formats.webhook_body(target.team, events), str(int(now.timestamp()))
+    name = f"{target.pk}-{events[0].seq}-{events[-1].seq}"
     headers = {
         "Content-Type": "application/json",
         "Handrail-Timestamp": timestamp,
         "Handrail-Signature": f"sha256={formats.signature(secret, timestamp, body)}",
     }
+    if secret.startswith(standard_webhooks.PREFIX.encode()):  # older secrets are not of this form
+        headers |= standard_webhooks.headers(secret.decode(), name, timestamp, body)
     return partial(_post, target.address, body, headers)
 
 

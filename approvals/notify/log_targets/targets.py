@@ -1,7 +1,6 @@
 """Add, switch and remove the targets of a team's log."""
 
 import re
-import secrets
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +11,7 @@ from approvals.models import LogTarget, TargetKind
 from dashboard.database import clock
 from dashboard.keys import keyring
 from dashboard.models import Actor, Event, Team
+from dashboard.net import standard_webhooks
 from dashboard.problems import conflict, invalid, not_found
 from workspaces.services.outbound import is_acceptable_endpoint, may_be_sent_to
 
@@ -26,7 +26,7 @@ def add(team: Team, kind: str, address: str, *, only_alerts=False, from_start=Fa
     409 for one that is there already.
     """
     address = _checked(kind, address.strip())
-    key = secrets.token_urlsafe(32) if kind == TargetKind.WEBHOOK else ""
+    key = standard_webhooks.make_secret() if kind == TargetKind.WEBHOOK else ""
     with keyring.steady() as ring, transaction.atomic():
         seq = Team.objects.locked().get(pk=team.pk).event_seq
         if team.log_targets.count() >= MAX_TARGETS:

@@ -3,9 +3,6 @@
 Each attempt ends after TIMEOUT. Redirects, proxies and cookies are not used.
 """
 
-import base64
-import hashlib
-import hmac
 import json
 import uuid
 from contextlib import asynccontextmanager
@@ -19,6 +16,7 @@ from approvals.models import AapInstance, AapRequest
 from approvals.models.aap import RETRY_FOR
 from approvals.protocols.aap import wire
 from approvals.protocols.aap.registrations import Delivery
+from dashboard.net import standard_webhooks
 from dashboard.workers.outbox import NotSent
 from workspaces.services.outbound import only_reachable_in_task
 
@@ -87,9 +85,7 @@ async def _post(url: str, secret: str, message: dict, now: datetime):
         "Content-Type": "application/json",
         "Accept-Encoding": "identity",
         "User-Agent": "Handrail",
-        "webhook-id": message["id"],
-        "webhook-timestamp": timestamp,
-        "webhook-signature": signature(secret, message["id"], timestamp, body),
+        **standard_webhooks.headers(secret, message["id"], timestamp, body),
     }
     session = aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=TIMEOUT), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
@@ -121,13 +117,6 @@ def _echoes(raw: bytes, challenge: str) -> bool:
         return json.loads(raw) == {"challenge": challenge}
     except (ValueError, RecursionError):
         return False
-
-
-def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
-    """Return the value of the header webhook-signature."""
-    key = base64.b64decode(secret.removeprefix("whsec_"))
-    digest = hmac.digest(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256)
-    return f"v1,{base64.b64encode(digest).decode()}"
 
 
 def _retry_after(retry_after: str, now: datetime) -> timedelta:

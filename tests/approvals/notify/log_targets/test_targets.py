@@ -6,6 +6,8 @@ import json
 from datetime import timedelta
 
 import pytest
+from standardwebhooks.webhooks import Webhook as StandardWebhook
+from standardwebhooks.webhooks import WebhookVerificationError
 
 from approvals import tasks
 from approvals.models import Channel, Delivery, LogTarget
@@ -57,6 +59,23 @@ def seqs(webhook) -> list[list[int]]:
 def folder_seqs(team) -> list[int]:
     files = sorted(targets.folder_of(team).glob("*.jsonl"))
     return [json.loads(line)["seq"] for path in files for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("fails_first", [False, True])
+def test_the_library_of_standard_webhooks_verifies_it(team, webhook, fails_first):
+    _, key = targets.add(team, "webhook", webhook.url, by=BY)
+    happen(team, "one.more", title="Öl")
+    webhook.status = 500 if fails_first else 200
+    tasks.send_log()
+    if fails_first:
+        webhook.status = 200
+        try_again()
+        tasks.send_log()
+    read = [StandardWebhook(key).verify(body, dict(headers)) for headers, body in webhook.got]
+    assert [event["verb"] for event in read[-1]["events"]] == ["log.target_added", "one.more"]
+    assert len({headers["webhook-id"] for headers, _ in webhook.got}) == 1
+    with pytest.raises(WebhookVerificationError):
+        StandardWebhook(key).verify(webhook.got[0][1] + b" ", dict(webhook.got[0][0]))
 
 
 def try_again():
