@@ -2,15 +2,23 @@
 
 import re
 
+from . import mcp_servers
 from .coverage import decide_call
 from .deeds import deed
 from .globs import Glob
 from .hidden_characters import hidden_in
 from .programs.queries import sql_problem
-from .verdict import Verdict, reason
+from .verdict import UNDO, Verdict, reason
 from .web import BadAddress, parts_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+UNKNOWN = "Handrail doesn't know what this tool does"
+# What a tool does that is known, in the words of a reason: {effect: words}.
+DOES = {
+    "read": "only reads", "write": "changes something there", "data": "runs statements on the data there",
+    "delete": "deletes something there", "message": "sends something to other people", "money": "moves money",
+    "code": "runs programs or jobs", "access": "changes who has access", "screen": "acts on a page like a person",
+}  # fmt: skip
 PATH_LIKE = re.compile(r"(?:~|/|\.\.?/|[A-Za-z]:\\|file:)")
 
 
@@ -25,9 +33,11 @@ def classify(tool, arguments, policy, world, context):
         return Verdict(
             "high", [reason("high", "its server or tool is not named plainly")], None, "unknown", "Use an MCP tool"
         )
-    says = "Handrail doesn't know what this tool does"
+    entries = context.get("mcp_servers")
+    known = mcp_servers.find(server, name, given, entries)
     outside = _leaves(given, world)
-    unsure = outside or other_server(server, context.get("mcp_servers"), policy.trust.servers)
+    unsure = outside or other_server(server, entries, policy.trust.servers)
+    says = UNKNOWN if known is None or unsure else _known(known, server, name)
 
     def covers(rule):
         return unsure or gap(rule, server, name, given, world)
@@ -35,10 +45,28 @@ def classify(tool, arguments, policy, world, context):
     def meets(rule):
         return _meets(rule, server, name, given)
 
+    title, undo = deed(server, name, given, entries), _undo(known)
     return decide_call(
-        policy, "high", f"{says}: {unsure}" if unsure else says, title=deed(server, name, given), undo="unknown",
-        meets=meets, covers=covers, tools=None, what="mcp", targets=(f"{server}/{name}",),
+        policy, "high", f"{says}: {unsure}" if unsure else says, title=title, undo=undo, meets=meets,
+        covers=covers, tools=None, what="mcp", targets=(f"{server}/{name}",),
     )  # fmt: skip
+
+
+def _known(known, server, name):
+    """Return what a known tool does, and on what that rests: a server can give its tools whatever names it likes."""
+    words = f"{name} of {known.service} {DOES[known.tool.effect]}"
+    return words if known.sure == "runs" else f"if {server} is {known.service}'s server, {words}"
+
+
+def _undo(known):
+    """Return one of UNDO. "yes" needs settings of the person's own that start this very server: it allows one tap."""
+    if known is None:
+        return "unknown"
+    undo = "partly" if known.tool.undo == "outside" else known.tool.undo
+    worst = {"runs": "yes", "name": "partly", "arguments": "unknown"}[known.sure]
+    if undo == "yes" and known.sure != "runs":
+        return "unknown"
+    return max(undo, worst, key=UNDO.index)
 
 
 def other_server(name, found, trusted):

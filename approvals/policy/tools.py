@@ -4,11 +4,12 @@ import re
 
 from . import content_search, mcp, patches
 from .coverage import decide_call
-from .deeds import NAME, deed
+from .deeds import deed
 from .hidden_characters import hidden_in
 from .paths import glob_may_hit_secret
 from .rules import FILE_READERS, FILE_WRITERS
 from .shell_words import names
+from .title_values import NAME
 from .verdict import Verdict, reason, undo_of, worst
 from .web import BadAddress, domain_covers, is_private, parts_of
 

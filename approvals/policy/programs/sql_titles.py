@@ -14,15 +14,15 @@ KINDS = (
 KINDS += "|keyspace|policy|publication|tablespace|stream|task|warehouse"
 # The weightiest first: (a pattern of a statement, with TABLE for a name; the headline).
 STATEMENTS = [
-    (f"drop ({KINDS})(?: concurrently)?(?: if exists)? TABLE", "Drop the {} {}"),
-    ("truncate (?:table )?(?:only )?TABLE", "Empty the table {}"),
+    (f"drop ({KINDS})(?: concurrently)?(?: if exists)? TABLE", "Drop {} {}"),
+    ("truncate (?:table )?(?:only )?TABLE", "Empty table {}"),
     ("delete from (?:only )?TABLE", "Delete {rows} in {}"),
-    ("alter table (?:if exists )?(?:only )?TABLE drop (?:column )?(?:if exists )?TABLE", "Drop {1} of the table {0}"),
-    ("alter table (?:if exists )?(?:only )?TABLE", "Alter the table {}"),
+    ("alter table (?:if exists )?(?:only )?TABLE drop (?:column )?(?:if exists )?TABLE", "Drop {1} of table {0}"),
+    ("alter table (?:if exists )?(?:only )?TABLE", "Alter table {}"),
     ("update (?:only )?TABLE (?:as )?(?:\\w+ )?set", "Change {rows} in {}"),
     ("(?:insert|replace) (?:into|overwrite) (?:table )?TABLE", "Add rows to {}"),
     ("merge into TABLE", "Change rows in {}"),
-    (f"create (?:or replace )?(?:unique )?({KINDS})(?: if not exists)? TABLE", "Create the {} {}"),
+    (f"create (?:or replace )?(?:unique )?({KINDS})(?: if not exists)? TABLE", "Create {} {}"),
 ]
 READABLE = [
     (re.compile(rf"(?<!\w){pattern.replace('TABLE', TABLE)}(?!\w)", re.IGNORECASE), title)
@@ -45,6 +45,21 @@ TOLD_AS_WRITTEN = (
     "drop",
 )
 TOLD_AS_WRITTEN += ("detach", "attach", "refresh", "reindex", "vacuum", "system", "optimize", "flush", "reset", "purge")
+ASKING = ("select", "with", "explain", "show", "describe", "desc", "pragma")
+SHOWN = (
+    "tables",
+    "databases",
+    "schemas",
+    "columns",
+    "index",
+    "indexes",
+    "create",
+    "grants",
+    "full",
+    "status",
+    "variables",
+)
+SOURCES = re.compile(rf"(?<!\w)(?:from|join) (?:only |lateral )?{TABLE}(?!\w)", re.IGNORECASE)
 # Words of a statement that runs the text in its strings.
 RUNS_TEXT = re.compile(r"(?<!\w)(?:do|declare|call|prepare|\w*execute\w*|\w*exec|query_to_xml)(?!\w)", re.IGNORECASE)
 SCAN = re.compile(
@@ -68,6 +83,30 @@ def sql_title(text):
     said = ", ".join([told[0], *(each[:1].lower() + each[1:] for each in told[1:])])
     more = len(found) - min(len(told), len(deeds))
     return said + (f" and {more} more statement{'s' if more > 1 else ''}" if more else "")
+
+
+def read_title(text):
+    """Return the headline of statements that ask for rows: "Query users, orders"; "" if the text is no such query.
+
+    It names each table behind FROM and JOIN. A function that a query calls may change something: it is not "Read".
+    """
+    found = [words for words in _statements(text) if words[0].lower() in ASKING]
+    if not found or len(found) != len(_statements(text)) or not all(map(_asks, found)):
+        return ""
+    if found[0][0].lower() not in ("select", "with"):
+        return f"Run {' '.join(found[0][:MAX_WORDS])[:60]}" + ("…" if len(found[0]) > MAX_WORDS else "")
+    tables = list(dict.fromkeys(_bare(match[1]) for words in found for match in SOURCES.finditer(" ".join(words))))
+    named = [name for name in tables if name.lower() not in ("select", "lateral", "unnest")]
+    more = f" and {len(named) - MAX_OBJECTS} more" if named[MAX_OBJECTS:] else ""
+    return f"Query {', '.join(named[:MAX_OBJECTS])}{more}" if named else ""
+
+
+def _asks(words):
+    """Return whether words are a query and not a sentence that begins like one."""
+    text = [word.lower() for word in words]
+    if text[0] in ("select", "with"):
+        return len(text) > 1 and ("from" in text or "*" in text or "(" in text or text[0] == "select")
+    return len(text) > 1 and (text[0] in ("explain", "describe", "desc", "pragma") or text[1] in SHOWN)
 
 
 def changes_data(text):
@@ -100,7 +139,9 @@ def _title(match, title, text):
     rows = "rows" if "where" in rest else "all rows"
     said = title.format(*(each.lower() for each in kind), shown, rows=rows)
     if len(objects) > 1:
-        said = re.sub(rf"\bthe ({KINDS}) ", r"the \1s ", said).replace("indexs", "indexes")
+        said = (
+            re.sub(rf" ({KINDS}) ", r" \1s ", said, count=1).replace("indexs", "indexes").replace("policys", "policies")
+        )
     return said + (", with all that depends on it (CASCADE)" if "cascade" in rest else "")
 
 

@@ -37,10 +37,10 @@ from approvals.policy.deeds import deed, loses_data, moves_money
         ),
         ("slack", "post_message", {"channel": "#ops", "text": "x" * 500}, "Post a message to #ops (slack)"),
         ("pg", "query", {"sql": "DELETE FROM orders"}, "Delete all rows in orders (pg)"),
-        ("pg", "query", {"sql": "select 1; drop table a.b"}, "Drop the table a.b and 1 more statement (pg)"),
+        ("pg", "query", {"sql": "select 1; drop table a.b"}, "Drop table a.b and 1 more statement (pg)"),
         ("pg", "query", {"sql": "delete from orders -- where id = 3"}, "Delete all rows in orders (pg)"),
         ("maps", "reverse-geocode", {"lat": 1.5, "lon": 2}, "reverse-geocode: lat 1.5, lon 2 (maps)"),
-        ("", "LaunchRocket", {"site": "B4", "deep": {"a": 1}}, "LaunchRocket: site B4"),
+        ("", "LaunchRocket", {"site": "B4", "deep": {"a": 1}}, "LaunchRocket: site B4, a 1"),
     ],
 )
 def test_the_deed_is_made_from_the_name_and_short_arguments(server, tool, given, says):
@@ -93,8 +93,8 @@ def test_a_tool_that_deletes_and_a_statement_that_changes_lose_data():
     ("command", "title"),
     [
         ('psql -c "DELETE FROM orders WHERE id = 3"', "Delete rows in orders (psql)"),
-        ("psql -h db.example.com --command='truncate orders'", "Empty the table orders (psql on db.example.com)"),
-        ('mysql -e "drop table users"', "Drop the table users (mysql)"),
+        ("psql -h db.example.com --command='truncate orders'", "Empty table orders (psql on db.example.com)"),
+        ('mysql -e "drop table users"', "Drop table users (mysql)"),
         ('psql -c "DELETE FROM orders WHERE id = $ID"', "Delete rows in orders (psql)"),
         ('psql -c "DELETE FROM a WHERE b = 1" -f more.sql', "Delete rows in a, run the statements in more.sql (psql)"),
     ],
@@ -118,7 +118,7 @@ def test_a_database_shell_says_what_its_statements_do(command, title):
          "Refund 49.90 EUR on ORD-1 (shop)"),
         ("x", "charge_card", {"amount_cents": 500, "currency": "usd"}, "Charge 5.00 USD (x)"),
         ("pay", "wire", {"total": {"amount": 5, "currency": "CHF"}, "beneficiary": "شركة"},
-         "wire: beneficiary شركة, 5 CHF (pay)"),
+         "wire: 5 CHF (unit unclear), beneficiary شركة (pay)"),
         ("slack", "post_message", {"channel": "#général"}, "Post a message to #général (slack)"),
         ("slack", "post_message", {"channel": "#תמיכה"}, "Post a message to #תמיכה (slack)"),
         ("linear", "create_issue", {"title": "ログイン画面"}, 'Create an issue "ログイン画面" (linear)'),

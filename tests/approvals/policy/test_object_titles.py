@@ -23,7 +23,7 @@ def judge(command):
 @pytest.mark.parametrize("command", WAYS)
 def test_statements_are_told_and_counted_as_a_loss_however_they_come_in(command):
     verdict = judge(command)
-    assert verdict.title == "Drop the table users (psql)"
+    assert verdict.title == "Drop table users (psql)"
     assert [entry for entry in verdict.commands if entry.get("loses")] == [verdict.commands[-1]]
 
 
@@ -31,8 +31,8 @@ def test_statements_are_told_and_counted_as_a_loss_however_they_come_in(command)
     ("command", "title"),
     [
         ("psql -c 'TRUNCATE TABLE sessions, audit_events CASCADE'",
-         "Empty the tables sessions, audit_events, with all that depends on it (CASCADE) (psql)"),
-        ("psql -c 'DELETE FROM a; DROP TABLE b, c'", "Drop the tables b, c, delete all rows in a (psql)"),
+         "Empty tables sessions, audit_events, with all that depends on it (CASCADE) (psql)"),
+        ("psql -c 'DELETE FROM a; DROP TABLE b, c'", "Drop tables b, c, delete all rows in a (psql)"),
         ("kubectl --context prod scale deployment/checkout --replicas=0",
          "Run kubectl scale deployment/checkout, context prod, replicas 0 in production (remote)"),
         ("kubectl delete ns prod", "Run kubectl delete ns prod in production (remote)"),

@@ -96,7 +96,7 @@ def test_a_reason_never_repeats_hidden_characters():
         ("Read", {"file_path": "a.py"}, "Read a.py", "yes"),
         ("Grep", {"pattern": "x"}, "Search .", "yes"),
         ("WebFetch", {"url": "https://example.com/x"}, "Fetch a page from example.com", "no"),
-        ("mcp__github__create_issue", {"title": "x"}, 'Create an issue "x" (github)', "unknown"),
+        ("mcp__github__create_issue", {"title": "x"}, 'Create an issue "x" (github)', "partly"),
         ("TodoWrite", {"todos": []}, "Use Todo Write", "yes"),
     ],
 )
