@@ -76,10 +76,13 @@ def loses_data(tool, given):
 
 
 def amount_of(tool, given):
-    """Return the amount and currency that a call of an MCP tool names: "1,299.00 EUR"; "" if there is none."""
+    """Return the amount and currency that a call of an MCP tool names: "1,299.00 EUR"; "" if there is none.
+
+    Where nobody knows the unit, the number stands as it was sent: it is never less than what moves.
+    """
     server, name, given = call_of(tool, given)
     said = _amount(server, given, mcp_servers.find(server, name, given)) if isinstance(given, dict) else None
-    return str(said) if said else ""
+    return str(said).removesuffix(" (unit unclear)") if said else ""
 
 
 def call_of(tool, arguments):
