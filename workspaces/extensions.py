@@ -73,6 +73,9 @@ class Ports(Protocol):
     def messages_in(self, workspace):
         """Return rows with `pk`, `at`, `who`, `text`, `url`: what was said in agents' sessions, for the timeline."""
 
+    def task_in(self, workspace) -> dict | None:
+        """Return {title, agent, url, started_at, ended_at} of the newest task of an agent there; None if none was."""
+
     def open_questions(self, workspace) -> list[dict]:
         """Return [{kind, name, words, by, url}]: the open questions, for the hand-over."""
 

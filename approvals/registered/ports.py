@@ -17,7 +17,7 @@ from approvals.notify.direct import queue_message as tell_person
 from approvals.registered.retention import snapshots_compared
 from approvals.reports.open_questions import of_workspace as open_questions
 from approvals.reports.pull_request_text import approved as pull_request_sections
-from approvals.sessions.reading import messages_in
+from approvals.sessions.reading import messages_in, task_in
 
 
 def read_home(workspace, tree) -> None:

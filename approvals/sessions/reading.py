@@ -1,6 +1,7 @@
 """Conversations as pages, API and exports read them: sessions, their messages, and the message of an action."""
 
 from django.db.models import Prefetch, Q, QuerySet
+from django.urls import reverse
 
 from approvals.models import Action, AgentSession, Message
 from dashboard.web.lookup import Order
@@ -53,3 +54,18 @@ def messages_in(workspace) -> QuerySet[Message]:
     """Return prompts and answers of the sessions in a workspace, for its timeline; its actions stand there already."""
     told = Message.objects.filter(session__workspace=workspace, kind="text", role__in=["user", "assistant"])
     return told.select_related("session__agent__owner", "by")
+
+
+def task_in(workspace) -> dict | None:
+    """Return {title, agent, url, started_at, ended_at} of the newest main session in a workspace; None without one."""
+    found = AgentSession.objects.filter(workspace=workspace, parent=None).select_related("agent__owner")
+    session = found.order_by("-last_at", "pk").first()
+    if session is None:
+        return None
+    return {
+        "title": session.title,
+        "agent": str(session.agent),
+        "url": reverse("conversation", args=[session.pk]),
+        "started_at": session.started_at,
+        "ended_at": session.ended_at,
+    }

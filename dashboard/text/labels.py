@@ -36,6 +36,9 @@ WORKSPACE_STATES = {
     "stopping": (gettext_lazy("Stopping"), "accent"),
     "resuming": (gettext_lazy("Resuming"), "accent"),
     "rebuilding": (gettext_lazy("Rebuilding"), "accent"),
+    "restoring": (gettext_lazy("Restoring"), "accent"),
+    "updating": (gettext_lazy("Updating from its source"), "accent"),
+    "maintaining": (gettext_lazy("Running the maintenance script"), "accent"),
     "archiving": (gettext_lazy("Archiving"), "accent"),
     "deleting": (gettext_lazy("Moving to the trash"), "accent"),
 }

@@ -65,7 +65,7 @@ def test_people_and_both_agents_are_told(call, second, agent_token, workspace, b
     assert (status, answer["others_at_work"]) == (201, ["claude"])
     assert call(agent_token)[1]["others_at_work"] == ["codex"]
     client = browser_of(bob)
-    assert "at work on these files: claude, codex." in read(client, "/w/payments/repo-task-1/")
+    assert "Several agents work here: claude, codex" in read(client, "/w/payments/repo-task-1/")
     card = tight(read(client, f"/actions/{answer['id']}/"))
     assert "<dt>Also at work on these files</dt><dd>claude</dd>" in card
 
@@ -75,7 +75,7 @@ def test_an_idle_agent_is_not_shown(call, second, agent_token, browser_of, bob, 
     call(second)
     Action.objects.update(status="succeeded")
     pause_of(11)
-    assert "at work" not in read(browser_of(bob), "/w/payments/repo-task-1/")
+    assert "agents work here" not in read(browser_of(bob), "/w/payments/repo-task-1/")
 
 
 def test_an_agent_is_warned_once_in_ten_minutes(call, second, agent_token, workspace):
@@ -90,7 +90,7 @@ def test_where_it_is_allowed_nothing_is_shown(call, second, agent_token, rule, b
     rule("allow")
     call(agent_token)
     assert call(second)[1]["others_at_work"] == []
-    assert "at work" not in read(browser_of(bob), "/w/payments/repo-task-1/")
+    assert "agents work here" not in read(browser_of(bob), "/w/payments/repo-task-1/")
 
 
 # One at a time -------------------------------------------------------------------------------------------------------

@@ -63,7 +63,8 @@ def test_an_archived_one_offers_resume_alone_and_says_where_its_files_are(worksp
     Workspace.objects.update(state=State.ARCHIVED)
     text = read(browser_of(alice), AT)
     assert "Archived" in text
-    assert "Its files are in snapshot 2. Resume brings them back and starts it." in text
+    assert "Archived: Resume brings its files back and starts it." in text
+    assert "All files, as in snapshot 2 (12 files and folders)." in text
     offered = [name for name in ("resume", "stop", "pause", "reset", "archive", "return") if f'"{AT}{name}/"' in text]
     assert offered == ["resume"]
     assert browser_of(alice).post(f"{AT}archive/").url == AT

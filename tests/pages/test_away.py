@@ -132,16 +132,17 @@ def test_what_is_asked_for_meanwhile_says_that_it_is_done_later_and_can_be_taken
 
 
 @pytest.mark.parametrize(("kind", "label"), [("pause", "Pausing"), ("stop", "Stopping"), ("ended", "Stopping")])
-def test_while_its_state_changes_the_header_says_so_and_offers_nothing(browser, up, kind, label):
+def test_while_its_state_changes_the_header_says_so_and_its_buttons_are_off(browser, up, kind, label):
     Workspace.objects.filter(pk=up.pk).update(reason="")
     assert reverse("workspace-pause", args=[up.team.slug, up.key]) in page(browser, of(up))
     operations.submit(kind, workspace=up, by=SYSTEM, exclusive=True)
     text = page(browser, of(up))
-    head = text[text.index('class="page-head"') : text.index('class="row-meta"')]
+    head = text[text.index('class="head-line"') : text.index('class="tab-row"')]
     assert f"{label}</span>" in head
+    assert f"{label}: buttons work again once this is done." in head
     for name in ("workspace-pause", "workspace-stop", "terminal-open"):
         assert reverse(name, args=[up.team.slug, up.key]) not in text
-    assert "Running:" not in text
+    assert "Awake:" not in text
 
 
 @pytest.fixture

@@ -284,7 +284,7 @@ def test_the_list_of_workspaces_shows_and_filters_by_checks(lead, with_checks, t
     make_workspace(team, agent, "second")
     failed = make_command(with_checks, check_name="lint", exit_status=1, ended_at=clock.now())
     text = say(lead.get("/workspaces/"))
-    assert "lint failed; tests, types never run" in text
+    assert "lint failed; tests, types not run yet" in text
     text = say(lead.get("/workspaces/?state=checks"))
     assert "repo-task-1" in text
     assert "second" not in text

@@ -46,9 +46,14 @@ def test_a_microvm_pauses_with_or_without_its_memory_and_the_page_says_what_is_k
     Workspace.objects.update(state=State.PAUSED)
     runner = Runner.objects.create(host="h", heartbeat_at=clock.now())
     run = Run.objects.create(workspace=workspace, runner=runner, started_at=clock.now(), ended_at=clock.now())
-    assert "Files are kept; programs were stopped. Any use resumes it." in read(person, address(workspace))
+    text = read(person, address(workspace))
+    assert "Paused: Any use resumes it." in text
+    assert "All files, as in snapshot 2 (12 files and folders)." in text
+    assert "Programs and their memory: they ended." in text
     Run.objects.filter(pk=run.pk).update(memory_kept=True)
-    assert "Files and running programs are kept; services restart. Any use" in read(person, address(workspace))
+    text = read(person, address(workspace))
+    assert "Programs with their memory: they go on where they were, and services start again." in text
+    assert "they ended" not in text
 
 
 def test_keeping_what_was_found_is_asked_of_the_runner_once(workspace, alice, vera, browser_of):
@@ -63,14 +68,14 @@ def test_keeping_what_was_found_is_asked_of_the_runner_once(workspace, alice, ve
 
 def test_the_page_says_why_it_is_awake_and_keeps_it_so(workspace, alice, browser_of, read):
     person = browser_of(alice)
-    assert "Running: it was used. Pauses at " in read(person, address(workspace))
+    assert "Awake: it was used. Pauses at " in read(person, address(workspace))
     make_command(workspace, "npm run dev", phase=Phase.STARTED)
-    assert "Running: `npm run dev` runs." in read(person, address(workspace))
+    assert "Awake: <code>npm run dev</code> is running." in read(person, address(workspace))
     Operation.objects.update(phase=Phase.SETTLED, outcome={"ok": True})
     person.post(address(workspace, "awake/"), {"hours": "8"})
     workspace.refresh_from_db()
     assert timedelta(hours=7) < workspace.awake_until - clock.now() <= timedelta(hours=8)
-    assert "Running: kept running on request. Pauses at " in read(person, address(workspace))
+    assert "Awake: kept running on request. Pauses at " in read(person, address(workspace))
     person.post(address(workspace, "awake/"), {"hours": "999"})
     person.post(address(workspace, "awake/"), {"hours": ""})
     workspace.refresh_from_db()
@@ -84,7 +89,7 @@ def test_a_service_keeps_nothing_awake_and_is_shown(workspace, alice, browser_of
     make_command(workspace, "npm run dev", phase=Phase.STARTED, service="web", run=run)
     make_command(workspace, "start-db", exit_status=3, service="db", run=run)
     person = browser_of(alice)
-    assert "Running: it was used." in read(person, address(workspace))
+    assert "Awake: it was used." in read(person, address(workspace))
     text = read(person, address(workspace, "checks/"))
     assert "Running" in text
     assert "Failed, restarting" in text

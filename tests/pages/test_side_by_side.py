@@ -180,7 +180,9 @@ def test_workspaces_that_cannot_be_compared(fork, parent, team, agent, told):
 
 def test_the_page_shows_both_sides_and_their_lines(fork, parent, shown):
     parts = sections(shown())
-    assert "2 by cart-fork only, 2 by cart only" in parts["side-by-side"]
+    assert "2 only in cart-fork" in parts["side-by-side"]
+    assert "2 only in cart<" in parts["side-by-side"].replace(" <", "<")
+    assert "changed in both can be merged" in parts["side-by-side"]
     assert '<a href="/w/payments/cart/snapshots/1/">snapshot 1 of cart</a>' in parts["side-by-side"]
     assert 'href="/w/payments/cart-fork/changes/?from=2&to=cart:2"' in parts["side-by-side"].replace("%3A", ":")
     both = parts["both-differently"].split('<section class="beside-file"')[1:]

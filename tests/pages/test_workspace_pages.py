@@ -160,7 +160,7 @@ def test_a_proof_that_holds_stands_in_the_row_of_its_resume_alone(workspace, ali
         workspace=workspace,
         data=proof,
     )
-    client, words = browser_of(alice), "0 of 83,915 files and folders differ from snapshot 2"
+    client, words = browser_of(alice), "Verified: 83,915 files and folders are as in snapshot 2"
     row = read(client, HERE).split("Resumed")[1].split("</li>")[0]
     assert words in row
     assert words not in read(client, f"{HERE}changes/?from=1&to=2")
@@ -216,7 +216,7 @@ def test_a_restore_is_asked_for_and_its_end_offers_the_way_back(workspace, lena,
     outcome["proof"] = {"entries": 12, "differ": 0}
     Operation.objects.update(phase="settled", outcome=outcome)
     text = read(client, response.headers["Location"])
-    assert "Restored to snapshot 1. 0 of 12 entries differ." in text
+    assert "Restored to snapshot 1. Verified." in text
     assert "Undo: restore snapshot 2" in text
     assert f'href="{HERE}snapshots/2/restore/"' in text
 
@@ -310,7 +310,7 @@ def test_a_command_is_run_by_its_form(workspace, lena, browser_of, read):
 def test_a_check_is_run_by_its_button(workspace, lena, browser_of, read):
     Environment.objects.update(checks={"tests": "pytest -q"})
     client = browser_of(lena)
-    assert "never run" in read(client, f"{HERE}checks/")
+    assert "not run yet" in read(client, f"{HERE}checks/")
     client.post(f"{HERE}checks/run/", {"check": "tests"})
     assert (Command.objects.get().shown, Command.objects.get().check_name) == ("pytest -q", "tests")
 

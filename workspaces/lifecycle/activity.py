@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 from django.db import OperationalError, connection
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from dashboard.database import clock
 from workspaces.host import paths
@@ -40,7 +41,10 @@ def touch(workspace):
 
 @dataclass(frozen=True)
 class Awake:
-    """The reason a workspace is up, as a clause to follow "because", and when it is paused without further activity."""
+    """The reason a workspace is up, to follow "Awake:", and when it is paused without further activity.
+
+    Code in `because` stands between backticks.
+    """
 
     because: str
     until: datetime | None = None  # None: not paused while the reason holds
@@ -65,32 +69,33 @@ def why_awake(workspace) -> Awake | None:
     if workspace.state != State.READY:
         return None
     if workspace.own_folder:
-        return Awake("your own folder is never paused")
+        return Awake(gettext("your own folder is never paused"))
     under_way = Operation.objects.open().filter(workspace=workspace)
     if lasting := _lasting(under_way):
         return Awake(lasting)
     last, because = _last(workspace, under_way)
     until = last + idle_after(workspace)
     if workspace.awake_until and workspace.awake_until > until:
-        return Awake("kept running on request", workspace.awake_until)
+        return Awake(gettext("kept running on request"), workspace.awake_until)
     return Awake(because, until)
 
 
 def _lasting(under_way) -> str:
-    """Return the operation in progress that counts as activity, as a clause, or ""."""
+    """Return the operation in progress that counts as activity, in words, or ""."""
     command = Command.objects.filter(operation__in=under_way, service="").order_by("created_at").first()
     if command:
-        return f"`{command.shown.splitlines()[0][:80]}` runs"
+        return gettext("`%(command)s` is running") % {"command": command.shown.splitlines()[0][:80].replace("`", "'")}
     kept_up = Q(terminal__isnull=False) | Q(command__isnull=False)
-    return "an operation is in progress" if under_way.exclude(kept_up).exists() else ""
+    return gettext("an operation is in progress") if under_way.exclude(kept_up).exists() else ""
 
 
 def _last(workspace, under_way) -> tuple[datetime, str]:
     """Return when the last activity was, and what it was."""
-    last, because = workspace.last_active_at or workspace.created_at, "it was used"
+    last, because = workspace.last_active_at or workspace.created_at, gettext("it was used")
     for terminal in Terminal.objects.filter(operation__in=under_way):
         if (printed := _printed_at(paths.program_of(workspace.pk, terminal.operation_id))) and printed > last:
-            last, because = printed, f"the terminal `{terminals.name_of(terminal)[:80]}` printed"
+            last = printed
+            because = gettext("output in terminal %(name)s") % {"name": terminals.name_of(terminal)[:80]}
     return last, because
 
 

@@ -12,6 +12,9 @@ MOVES = {
     "resume": "resuming",
     "restore_checkpoint": "resuming",
     "rebuild": "rebuilding",
+    "restore": "restoring",
+    "revise": "updating",
+    "maintain": "maintaining",
     "put_away": "archiving",
     "trash": "deleting",
 }

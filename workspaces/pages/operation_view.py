@@ -40,6 +40,21 @@ OPERATION_LABELS = {
     "push": gettext_lazy("Pushing"),
     "pull_request": gettext_lazy("Opening a pull request"),
     "bundle": gettext_lazy("Creating a git bundle"),
+    "command": gettext_lazy("Running a command"),
+    "service": gettext_lazy("Running a service"),
+    "terminal": gettext_lazy("Keeping a terminal open"),
+    "broker": gettext_lazy("Carrying out an approved action"),
+    "workspace_action": gettext_lazy("Carrying out an approved action"),
+    "put_hook_back": gettext_lazy("Putting the hook back"),
+    "hold": gettext_lazy("Holding or releasing calls"),
+    "allow_host": gettext_lazy("Allowing a host"),
+    "purge": gettext_lazy("Deleting for good"),
+    "retention_sweep": gettext_lazy("Deleting data past its retention"),
+    "scrub": gettext_lazy("Searching for a value"),
+    "scrub_purge": gettext_lazy("Removing a value"),
+    "store_check": gettext_lazy("Checking the store"),
+    "store_collect": gettext_lazy("Freeing space in the store"),
+    "store_repair": gettext_lazy("Repairing the store"),
 }
 STEP_LABELS = {
     "files": gettext_lazy("fetching the files"),
@@ -70,7 +85,7 @@ class OperationView:
 
     @property
     def words(self) -> str:
-        return OPERATION_LABELS.get(self.kind, self.kind.capitalize())
+        return OPERATION_LABELS.get(self.kind) or gettext("Working")
 
     @property
     def step(self) -> str:

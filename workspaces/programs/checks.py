@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, TextChoices, Window
 from django.db.models.functions import Coalesce, RowNumber
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from workspaces import operations
 from workspaces.models import Command, Phase, ReasonCode, Snapshot
@@ -18,7 +18,7 @@ class CheckState(TextChoices):
     CANCELLED = "cancelled", gettext_lazy("stopped by a person")
     RUNNING = "running", gettext_lazy("running")
     PASSED = "passed", gettext_lazy("passed")
-    NEVER_RUN = "never_run", gettext_lazy("never run")
+    NEVER_RUN = "never_run", gettext_lazy("not run yet")
 
 
 class ServiceState(TextChoices):
@@ -166,6 +166,8 @@ def in_words(checks: list[Check]) -> tuple[str, str]:
     if not by_state:
         return "", ""
     order = [state for state in CheckState if state in by_state]
+    if order == [CheckState.NEVER_RUN]:
+        return gettext("Checks not run yet"), CHECK_TONES[CheckState.NEVER_RUN]
     words = "; ".join(f"{', '.join(by_state[state])} {state.label}" for state in order)
     return words, CHECK_TONES[order[0]]
 

@@ -116,7 +116,7 @@ def _compared_files(request, workspace: Workspace, context: dict) -> dict:
     return {
         "base": found.base,
         "sides": sides,
-        "counts": found.counts(),
+        "counts": (counts := found.counts()) | {"mergeable": counts["different"] - counts["conflicts"]},
         "different": shown[DIFFERENT],
         "alike": shown[ALIKE],
         "alone": list(zip(sides, (shown[LEFT], shown[RIGHT]), (len(kinds[LEFT]), len(kinds[RIGHT])), strict=True)),
