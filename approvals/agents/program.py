@@ -72,7 +72,10 @@ class Launcher(ABC):
     name: str  # as in AGENTS
     package: str  # on npm, with a native binary, so that workspaces need no Node
     binary: str  # the pattern of its path in the installed folder
+    version: str  # with which Handrail is tried: the one that is installed unless another is named
     provider: str
+    models: tuple[str, ...]  # that an environment gives it unless others are named; a name first, then patterns
+    key_form: str  # how a key of the provider begins
     key_variable: str  # in which it is given the token of the relay
     own_keys: tuple[str, ...]  # secrets with which it can ask its provider itself
 

@@ -14,5 +14,15 @@ def installable() -> dict[str, Program]:
     found = {}
     for agent, launcher in LAUNCHERS.items():
         dialect = dialects.DIALECTS[agent]
-        found[agent] = Program(agent, dialect.title, launcher.package, launcher.binary, dialect.program)
+        found[agent] = Program(
+            agent,
+            dialect.title,
+            launcher.package,
+            launcher.binary,
+            dialect.program,
+            launcher.version,
+            launcher.provider,
+            launcher.models,
+            launcher.key_form,
+        )
     return found

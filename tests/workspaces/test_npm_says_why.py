@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.problems import Problem
-from workspaces.provisioning import agent_programs
+from workspaces.provisioning import npm
 
 SAYS = """npm error code SELF_SIGNED_CERT_IN_CHAIN
 npm error errno SELF_SIGNED_CERT_IN_CHAIN
@@ -17,7 +17,7 @@ def test_a_broken_chain_names_the_address_and_the_way_on(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     with pytest.raises(Problem) as refused:
-        agent_programs._npm(tmp_path, "x@1.2.3")
+        npm.bring("x@1.2.3", tmp_path)
     told = refused.value.detail
     assert (refused.value.status, "https://registry.example.org/x" in told) == (503, True)
     assert told.endswith("NODE_EXTRA_CA_CERTS.")

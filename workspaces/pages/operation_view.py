@@ -34,6 +34,7 @@ OPERATION_LABELS = {
     "put_away": gettext_lazy("Archiving"),
     "promote": gettext_lazy("Keeping files as an artifact"),
     "pull_image": gettext_lazy("Pulling an image"),
+    "install_agent": gettext_lazy("Installing an agent's program"),
     "keep_installed": gettext_lazy("Keeping what was installed"),
     "trash": gettext_lazy("Moving to the trash"),
     "forget": gettext_lazy("Deleting data past its retention"),

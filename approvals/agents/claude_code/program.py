@@ -23,8 +23,10 @@ SCRIPTED = Scripted(
 class ClaudeCode(Launcher):
     name = DIALECT.name
     package, binary = "@anthropic-ai/claude-code", "node_modules/@anthropic-ai/claude-code-*/claude"
+    version = "2.1.329"
     provider, key_variable = "anthropic", "ANTHROPIC_AUTH_TOKEN"
     own_keys = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN")
+    models, key_form = ("claude-sonnet-4-5", "claude-*"), "sk-ant-"
 
     def first_session(self) -> str:
         return str(uuid.uuid4())

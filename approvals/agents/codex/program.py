@@ -35,8 +35,10 @@ SCRIPTED = Scripted(("exec", *UNASKED, *_options(ON_LOOPBACK), "{prompt}"), {SCR
 class Codex(Launcher):
     name = DIALECT.name
     package, binary = "@openai/codex", "node_modules/@openai/codex-*/vendor/*/bin/codex"
+    version = "0.169.0"
     provider, key_variable = "openai", MODEL_TOKEN
     own_keys = ("CODEX_API_KEY",)
+    models, key_form = ("gpt-5", "gpt-*"), "sk-"
 
     def argv(self, program: str, start: Start) -> list[str]:
         settings = QUIET | {"developer_instructions": start.instructions}

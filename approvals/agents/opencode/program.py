@@ -42,8 +42,10 @@ class OpenCode(Launcher):
 
     name = DIALECT.name
     package, binary = "opencode-ai", "node_modules/opencode-*/bin/opencode"
+    version = "1.18.33"
     provider, key_variable = "anthropic", "ANTHROPIC_API_KEY"
     own_keys = ("ANTHROPIC_API_KEY",)
+    models, key_form = ("claude-sonnet-4-5", "claude-*"), "sk-ant-"
 
     def argv(self, program: str, start: Start) -> list[str]:
         turn = {"prompt": start.prompt, "session": "", "cwd": ROOT, "dialect": self.name}

@@ -5,7 +5,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -14,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from dashboard.workers import warden
+from dashboard.workers.watched import watched
 from workspaces.host import paths
 from workspaces.provisioning.git import output
 from workspaces.provisioning.git.addresses import Git, is_lent
@@ -186,13 +185,7 @@ def _write_private(file: Path, text: str):
 @contextmanager
 def git_in(folder: Path, cancel: threading.Event | None = None) -> Iterator[Callable[..., str]]:
     """Yield `git(*args)`, which runs in this folder and returns stdout. The warden kills it if the runner is killed."""
-    command = [sys.executable, "-I", "-S", warden.__file__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True) as watching:
-
-        def tell(line: str) -> None:
-            with suppress(BrokenPipeError):  # the warden was killed
-                watching.stdin.write(f"{line}\n".encode())
-
+    with watched() as tell:
         yield partial(_git, folder, tell, cancel)
 
 
