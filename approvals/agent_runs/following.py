@@ -39,6 +39,7 @@ WITH_ALL = (
     "session",
     "agent",
     "definition",
+    "trial",
 )
 STATE_AFTER = {
     TurnEnd.ANSWERED: AgentRunState.DONE,
@@ -246,7 +247,7 @@ def _close(run: AgentRun, turn: AgentTurn | None, end: str, reason: str = ""):
         run.state = AgentRunState.STARTING
     else:
         run.state = STATE_AFTER[end]
-        run.untold = run.state if run.state in TOLD else ""
+        run.untold = run.state if run.state in TOLD and not run.is_trial else ""
     run.save()
     data = {"end": end, "reason": reason[:500], "turn": turn and turn.number}
     turns.record(run, BY, "agent_run.turn_ended", **data)

@@ -18,6 +18,7 @@ from approvals.models.agent_runs import (  # noqa: F401 - as above
     TurnEnd,
     TurnKind,
 )
+from approvals.models.agent_trials import AgentTrial, TrialState  # noqa: F401 - as above
 from approvals.models.conversations import (  # noqa: F401 - Django looks for an app's models here
     AgentSession,
     Follow,

@@ -53,9 +53,13 @@ class AgentRunQuerySet(OfTeamQuerySet):
         return rows if who.is_person else rows.filter(workspace__in=Workspace.objects.visible_to(who))
 
     def to_see_to(self):
-        """Return the runs that wait for a person, the newest first."""
+        """Return the runs that wait for a person, the newest first; trials wait for nobody."""
         waits = (AgentRunState.DONE, AgentRunState.ASKS, AgentRunState.FAILED, AgentRunState.INTERRUPTED)
-        return self.filter(state__in=waits).order_by("-changed_at")
+        return self.work().filter(state__in=waits).order_by("-changed_at")
+
+    def work(self):
+        """Return the runs that people want something of: all but trials."""
+        return self.filter(trial=None)
 
 
 class AgentRun(models.Model):
@@ -123,6 +127,11 @@ class AgentRun(models.Model):
     @property
     def is_open(self) -> bool:
         return self.state in OPEN_RUNS
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether its model is scripted, to try the gate."""
+        return hasattr(self, "trial")
 
     @property
     def is_closed(self) -> bool:

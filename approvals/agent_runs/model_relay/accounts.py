@@ -44,7 +44,8 @@ class Given:
 
     run_id: object
     models: dict
-    key: str
+    key: str  # "" for a trial, whose model is scripted
+    is_trial: bool = False
 
 
 def token_of(run: AgentRun) -> str:
@@ -58,7 +59,7 @@ def is_known(token: str) -> bool:
 
 def given_to(token: str, provider: str, model: str | None = None) -> Given:
     """Return what the holder of a token may use. Raise NotGiven."""
-    rows = AgentRun.objects.select_related("workspace__environment")
+    rows = AgentRun.objects.select_related("workspace__environment", "trial")
     run = rows.filter(token_sha256=sha256(token), state__in=OPEN_RUNS).first() if token else None
     if run is None:
         raise NotGiven(401, "This is not the token of a run that works now.")
@@ -72,6 +73,8 @@ def given_to(token: str, provider: str, model: str | None = None) -> Given:
         raise NotGiven(403, f"The environment {environment.name} gives no models of {provider}.")
     if model is not None and not model_access.allows(environment.model_access, provider, model):
         raise NotGiven(403, f"The environment {environment.name} does not give the model {model[:100]}.")
+    if run.is_trial:
+        return Given(run.pk, access, "", is_trial=True)
     key = secrets.for_models(run.team_id, access["secret"])
     if not key:
         raise NotGiven(403, f"The secret {access['secret']}, given to Handrail for models, is not set.")

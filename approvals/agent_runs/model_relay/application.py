@@ -8,6 +8,7 @@ import asyncio
 import logging
 from functools import partial
 
+from approvals.agent_runs import trial_model
 from approvals.agent_runs.model_relay import accounts, bodies
 from approvals.agent_runs.model_relay.providers import PROVIDERS, Provider
 from dashboard.database import outages
@@ -74,6 +75,10 @@ async def _pass_on(provider: Provider, path: str, scope, receive, send):
     body = await asyncio.to_thread(_read, await _whole(receive))
     given = await query_in_thread(accounts.given_to, token, provider.name, str(body.get("model") or "")[:200])
     _check(provider, body, given)
+    if given.is_trial:
+        kind, data = trial_model.answer(provider.name, path, body, counts=asked in provider.counts)
+        await _send(200, kind, data, send)
+        return
     call = None
     if asked in provider.asks:
         call = await _reserve(provider, body, given)
@@ -139,7 +144,10 @@ def token_in(headers: dict[str, str]) -> str:
 
 
 async def _refuse(provider: Provider, status: int, message: str, send):
-    body = provider.error(status, message)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await _send(status, "application/json", provider.error(status, message), send)
+
+
+async def _send(status: int, kind: str, body: bytes, send):
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -4,38 +4,16 @@ A script is a list of turns under a word that its conversation begins with; a tu
 next follows from the conversation that each request carries, so a request that is sent again gets the same answer.
 """
 
-import itertools
 import json
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from approvals.connect.proof import wires
-from approvals.connect.proof.wires import TOOL, Wire
+from approvals.agents import wires
+from approvals.agents.scripted import SHELL, call, run, say, with_shell
+from approvals.agents.wires import Wire
 
-_ids = itertools.count(1)
-SHELL = "shell"  # a block that runs a command with the shell of whichever agent asks
-# The arguments of each agent's shell, by the tool's name; {} stands for the command.
-SHELLS = {
-    "Bash": {"command": "{}"},
-    "bash": {"command": "{}", "description": "Run it"},
-    "run_shell_command": {"command": "{}", "description": "Run it", "is_background": False},
-    "exec_command": {"cmd": "{}"},
-    "shell_command": {"command": "{}"},
-}
-
-
-def say(text: str) -> dict:
-    return {"type": "text", "text": text}
-
-
-def call(tool: str, **arguments) -> dict:
-    return {"type": TOOL, "id": f"toolu_test{next(_ids):06d}", "name": tool, "input": arguments}
-
-
-def run(command: str) -> dict:
-    """Return a block that runs the command with the agent's own shell."""
-    return {"type": SHELL, "command": command}
+__all__ = ["DONE", "Model", "call", "run", "say"]
 
 
 DONE = [say("Done.")]
@@ -100,18 +78,9 @@ class Model:
             if (word, turn) in self._said:
                 return self._said[word, turn]
         blocks = blocks() if callable(blocks) else blocks
-        blocks = [_with_shell(block, wire.tools(body)) if block["type"] == SHELL else block for block in blocks]
+        blocks = [with_shell(block, wire.tools(body)) if block["type"] == SHELL else block for block in blocks]
         with self._lock:
             return self._said.setdefault((word, turn), blocks)
-
-
-def _with_shell(block: dict, offered: list[str]) -> dict:
-    """Return the call of the agent's own shell."""
-    for name, arguments in SHELLS.items():
-        if name in offered:
-            given = {key: block["command"] if value == "{}" else value for key, value in arguments.items()}
-            return call(name, **given)
-    return say(f"None of these tools is a shell: {', '.join(offered)}.")
 
 
 def _handler(model: Model) -> type[BaseHTTPRequestHandler]:
