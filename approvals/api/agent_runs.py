@@ -138,7 +138,7 @@ def list_agent_runs(
     cursor: str | None = None,
 ):
     """List runs, the newest first."""
-    rows = AgentRun.objects.visible_to(request.auth)
+    rows = AgentRun.objects.visible_to(request.auth).work()
     rows = rows.filter(workspace__key=workspace) if workspace else rows
     rows = rows.filter(state=state) if state else rows
     page = page_of(rows.select_related("workspace", "agent", "before", "started_by", "definition"), cursor)

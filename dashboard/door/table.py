@@ -360,6 +360,11 @@ _DECLARED = [
         POST /agent-runs/{agent_run_id}/budget
         POST /agent-runs/{agent_run_id}/accept
         POST /agent-runs/{agent_run_id}/discard
+        GET /agent-programs
+        GET /agent-programs/{agent_program}
+        POST /agent-programs/{agent_program}/install
+        POST /agent-programs/{agent_program}/try-key
+        POST /agent-programs/{agent_program}/trials
         GET /workspaces/{key}/file-history/{path}
         GET /workspaces/{key}/blame/{path}
         POST /actions/{action_id}/grant

@@ -21,6 +21,7 @@ class Provider(ABC):
     """One provider's API, as far as the relay lets it be used."""
 
     name: str
+    title: str
     upstream: str  # unless HANDRAIL_MODEL_UPSTREAMS names another
     asks = frozenset[tuple[str, str]]()  # (method, path) of calls that cost tokens
     counts = frozenset[tuple[str, str]]()  # (method, path) of calls that only count
@@ -28,6 +29,10 @@ class Provider(ABC):
     beta_header = ""  # another, of which only the betas that `bodies.py` lists
     default_output: int  # tokens that an answer can have if the request names no limit
     output_field: str  # of the request
+
+    @abstractmethod
+    def smallest(self, model: str) -> tuple[str, dict]:
+        """Return (path, body) of the cheapest request that has the model answer."""
 
     @abstractmethod
     def key_headers(self, key: str) -> dict[str, str]:
@@ -43,11 +48,15 @@ class Provider(ABC):
 
 
 class Anthropic(Provider):
-    name, upstream = "anthropic", "https://api.anthropic.com"
+    name, title, upstream = "anthropic", "Anthropic", "https://api.anthropic.com"
     asks = frozenset({("POST", "/v1/messages")})
     counts = frozenset({("POST", "/v1/messages/count_tokens")})
     version_header, beta_header = "anthropic-version", "anthropic-beta"
     default_output, output_field = 32_000, "max_tokens"
+
+    def smallest(self, model: str) -> tuple[str, dict]:
+        said = [{"role": "user", "content": "Say OK."}]
+        return "/v1/messages", {"model": model, "max_tokens": 1, "messages": said}
 
     def key_headers(self, key: str) -> dict[str, str]:
         return {"x-api-key": key}
@@ -72,9 +81,13 @@ class Anthropic(Provider):
 
 
 class OpenAI(Provider):
-    name, upstream = "openai", "https://api.openai.com"
+    name, title, upstream = "openai", "OpenAI", "https://api.openai.com"
     asks = frozenset({("POST", "/v1/responses")})
     default_output, output_field = 32_000, "max_output_tokens"
+
+    def smallest(self, model: str) -> tuple[str, dict]:
+        # 16 is the least that the provider takes.
+        return "/v1/responses", {"model": model, "max_output_tokens": 16, "input": "Say OK.", "store": False}
 
     def key_headers(self, key: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}"}
