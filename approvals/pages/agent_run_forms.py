@@ -4,7 +4,7 @@ from django import forms
 from django.utils.translation import gettext, gettext_lazy
 
 from approvals.agent_runs import requests
-from approvals.models import AgentDefinition
+from approvals.models import AgentDefinition, AgentRun
 from approvals.sessions import messages
 from dashboard.models import Team
 from workspaces.models import Environment, Workspace
@@ -51,10 +51,12 @@ class SayForm(forms.Form):
 class NewRunForm(forms.Form):
     """`where()` is where the run works, `wish()` what `agent_runs.start` takes."""
 
+    FIRST = ("task", "place", "program")  # what is asked first; the rest is below *More*
+
     task = forms.CharField(
         label=gettext_lazy("Task"),
         max_length=requests.MAX_TASK,
-        widget=forms.Textarea(attrs={"rows": 8}),
+        widget=forms.Textarea(attrs={"rows": 8, "autofocus": True}),
         help_text=gettext_lazy("The prompt. The agent works unattended, and its risky calls wait for approval."),
     )
     place = forms.ChoiceField(label=gettext_lazy("Where"))
@@ -94,11 +96,11 @@ class NewRunForm(forms.Form):
     )
 
     def __init__(self, data=None, *, caller, teams: list[Team], initial=None):
-        super().__init__(data, initial=initial)
+        super().__init__(data, initial={name: value for name, value in (initial or {}).items() if value})
         self.caller, self.teams = caller, {team.pk: team for team in teams}
         self.workspaces, self.environments = self._workspaces(), self._environments()
         places = [*self.environments.values(), *(each.environment for each in self.workspaces.values())]
-        self.fields["program"].choices = agent_programs.choices(places)
+        self.fields["program"].choices = _without_a_choice_of_one(agent_programs.choices(places))
         several = len(teams) > 1
         names = AgentDefinition.objects.filter(team__in=self.teams).order_by("name").values_list("name", flat=True)
         self.fields["definition"].choices = [("", gettext("None")), *((name, name) for name in names.distinct())]
@@ -106,6 +108,50 @@ class NewRunForm(forms.Form):
             (gettext("In a new workspace of an environment"), _choices("environment", self.environments, several)),
             (gettext("In a workspace"), _choices("workspace", self.workspaces, several)),
         ]
+
+        self._preselect()
+
+    def _preselect(self):
+        """Choose the place and agent of this person's last run, else the first place where an agent can start."""
+        last = AgentRun.objects.work().filter(started_by=self.caller.user, team__in=self.teams)
+        last = last.select_related("workspace__environment", "workspace__team").order_by("-created_at").first()
+        if "place" not in self.initial:
+            self.initial["place"] = self._place_of(last) or self._first_place()
+        offered = dict(self.fields["program"].choices)
+        if last and "program" not in self.initial and last.program_name in offered and self._names(last.program_name):
+            self.initial["program"] = last.program_name
+
+    def _place_of(self, run: AgentRun | None) -> str:
+        """Return the choice of the run's environment; "" if nothing is made from it any more."""
+        if run is None:
+            return ""
+        name = f"{run.workspace.team.slug}/{run.workspace.environment.name}"
+        return f"environment:{name}" if name in self.environments else ""
+
+    def _first_place(self) -> str:
+        able = [name for name, each in self.environments.items() if _can_start(each)]
+        names = [f"environment:{name}" for name in (*able, *self.environments)]
+        return next(iter((*names, *(f"workspace:{name}" for name in self.workspaces))), "")
+
+    def _names(self, program: str) -> bool:
+        """Return whether the preselected place names the program."""
+        kind, _, name = self.initial["place"].partition(":")
+        place = self.environments.get(name) if kind == "environment" else self.workspaces.get(name)
+        environment = place.environment if isinstance(place, Workspace) else place
+        return environment is not None and any(each.startswith(f"{program}@") for each in environment.agent_programs)
+
+    @property
+    def first_fields(self) -> list:
+        return [self[name] for name in self.FIRST]
+
+    @property
+    def more_fields(self) -> list:
+        return [field for field in self.visible_fields() if field.name not in self.FIRST]
+
+    @property
+    def shows_more(self) -> bool:
+        """Whether one of the fields below *More* is filled in or wrong."""
+        return any(field.errors or field.value() for field in self.more_fields)
 
     def _workspaces(self) -> dict:
         rows = Workspace.objects.visible_to(self.caller).kept().filter(team__in=self.teams)
@@ -122,6 +168,17 @@ class NewRunForm(forms.Form):
     def where(self) -> Workspace | Environment:
         kind, _, name = self.cleaned_data["place"].partition(":")
         return (self.workspaces if kind == "workspace" else self.environments)[name]
+
+
+def _without_a_choice_of_one(choices: list) -> list:
+    """Return the one agent alone, without the choice that stands for the first of several."""
+    return choices[1:] if len(choices) == 2 else choices
+
+
+def _can_start(environment: Environment) -> bool:
+    """Return whether a program that the environment names can be started on this host."""
+    named = environment.agent_programs if environment.capabilities.agent_programs else []
+    return any(agent_programs.is_installed(each) for each in named)
 
 
 def _choices(kind: str, places: dict, several: bool) -> list[tuple[str, str]]:

@@ -49,7 +49,8 @@ def _teams(caller) -> list[Team]:
 def index(request):
     """List runs, the newest first, those of one workspace or all."""
     chosen = parameters(request, "workspace")["workspace"]
-    rows = AgentRun.objects.visible_to(request.caller).select_related("workspace__team", "agent", "started_by")
+    rows = AgentRun.objects.visible_to(request.caller).work()
+    rows = rows.select_related("workspace__team", "agent", "started_by")
     rows = rows.filter(workspace__key=chosen) if chosen else rows
     page = Slice(request, rows)
     context = {
@@ -80,12 +81,14 @@ def new(request):
         then=lambda run: reverse("agent-run", args=[run.pk]),
         at="task",
         otherwise=request.path,
+        keeps=True,
     )
 
 
 def _from_link(request) -> dict:
     given = parameters(request, "workspace", "environment", "task", "ticket", "program", "model", "definition")
-    place = f"workspace:{given['workspace']}" if given["workspace"] else f"environment:{given['environment']}"
+    named = [(kind, given[kind]) for kind in ("workspace", "environment") if given[kind]]
+    place = ":".join(named[0]) if named else ""
     return {name: given[name] for name in ("task", "program", "model", "definition")} | {
         "ticket_url": given["ticket"],
         "place": place,
@@ -103,9 +106,8 @@ def _start(request, form: NewRunForm) -> AgentRun:
 
 def _form_page(request, form: NewRunForm):
     has_places = bool(form.workspaces or form.environments)
-    return render(
-        request, "approvals/agent_run_new.html", {"nav": "agent-runs", "form": form, "has_places": has_places}
-    )
+    context = {"nav": "agent-runs", "form": form, "has_places": has_places}
+    return render(request, "approvals/agent_run_new.html", context)
 
 
 def _find(request, pk) -> AgentRun:
@@ -142,7 +144,7 @@ def _page(request, run: AgentRun, *, say: SayForm | None = None, budget: BudgetF
         "has_code_host": code_hosts.repository_of(workspace.remote) is not None,
         "currency": _currency(run),
         **_would_push(run, caller),
-        "may_answer": caller.can("start_agents", run.team_id),
+        "may_answer": caller.can("start_agents", run.team_id) and not run.is_trial,
         "goes_on": run.state in GOES_ON,
         "uses_relay": turns.uses_relay(run),
         "say_form": say or SayForm(),

@@ -54,6 +54,7 @@ def desk(request):
         {
             "nav": "desk",
             "waiting": waiting,
+            "may_start_agents": any(caller.can("start_agents", team_id) for team_id in caller.team_ids),
             "now": now,
             "wrong": _went_wrong(caller, since, now),
             "never_picked_up": _never_picked_up(caller, since, now),

@@ -113,11 +113,12 @@ def is_confirmed(request) -> bool:
     return request.method == "POST" and request.POST.get("confirmed") == "yes"
 
 
-def take_form(request, form, do, *, shown, then, at: str, otherwise: str = "", say=""):
+def take_form(request, form, do, *, shown, then, at: str, otherwise: str = "", say="", keeps: bool = False):
     """Call `do` with a form's fields and redirect to `then`; an error is shown at its field on `shown(form)`.
 
     `at` is the field of a Problem 422 that names none. Any other Problem is no error of a field: it becomes a
-    notice on the page `otherwise` (default: `then`), as in `carry_out`. The page that is shown again has that address.
+    notice on the page `otherwise` (default: `then`), as in `carry_out`; with `keeps`, an error of the form, which shows
+    what was typed again. The page that is shown again has that address.
     """
     show_at(request, otherwise or then)
     if not form.is_valid():
@@ -126,6 +127,9 @@ def take_form(request, form, do, *, shown, then, at: str, otherwise: str = "", s
         done = do(form.cleaned_data)
     except Problem as problem:
         field = problem.extra.get("field", at if problem.status == 422 else None)
+        if field not in form.fields and keeps and problem.status != 404:
+            form.add_error(None, problem.detail)
+            return shown(form)
         if field not in form.fields:
             return carry_out(request, partial(_again, problem), then=otherwise or then)
         form.add_error(field, problem.detail)
