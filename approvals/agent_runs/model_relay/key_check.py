@@ -1,6 +1,5 @@
 """Ask a provider for the smallest answer with the team's key, and say in words what came back."""
 
-import json
 from dataclasses import dataclass
 
 import aiohttp
@@ -8,6 +7,7 @@ from asgiref.sync import async_to_sync
 
 from approvals.agent_runs.model_relay import forwarding
 from approvals.agent_runs.model_relay.providers import PROVIDERS, Provider
+from dashboard import json_text
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict
 from workspaces import secrets
@@ -38,7 +38,7 @@ def check(team: Team, provider_name: str, secret: str, model: str, *, by: Actor)
         raise conflict(f"The secret {secret}, given to Handrail for models, is not set.")
     path, body = provider.smallest(model)
     headers = {provider.version_header: VERSION} if provider.version_header else {}
-    request = forwarding.Request(provider, path, key, headers, json.dumps(body).encode())
+    request = forwarding.Request(provider, path, key, headers, json_text.dumps(body).encode())
     found = async_to_sync(_ask)(request, model)
     data = {"provider": provider.name, "secret": secret, "model": model, "status": found.status}
     Event.objects.record(team, actor=by, verb="agent_key.tried", subject=team, data=data)
@@ -67,7 +67,7 @@ def _in_words(provider: Provider, status: int, said: bytes, model: str) -> str:
 def _message(said: bytes) -> str:
     """Return the message of a provider's error, "" if the answer has none in the usual place."""
     try:
-        error = json.loads(said).get("error")
+        error = json_text.loads(said).get("error")
     except (ValueError, AttributeError, RecursionError):
         return ""
     words = error.get("message") if isinstance(error, dict) else ""
