@@ -22,14 +22,14 @@ from approvals.pages.card import Card, for_rows
 from approvals.pages.card_list import part_around
 from approvals.pages.forms import edit_form
 from approvals.pages.json_text import pretty
-from approvals.pages.lists import chosen_filters, filter_query, next_card
+from approvals.pages.list_filters import chosen_filters, filter_query, next_card
 from approvals.pages.revised import asked_again, revision_of
 from approvals.pages.step_up import PasskeyPart, answer_of
 from dashboard.database import clock
 from dashboard.problems import Problem
 from dashboard.templatetags.handrail import clock as clock_time
 from dashboard.text.visible_text import visible
-from dashboard.web.pages import READ_OR_WRITE, carry_out, is_wide, must, parameters, signed_in
+from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, is_wide, must, parameters, signed_in
 from workspaces.changes.diff import compare
 
 # CodeMirror inserts style elements, which carry the nonce of the page's scripts.
@@ -249,9 +249,10 @@ def _go_to_next(request, decided, word):
     shown = visible(decided.title, one_line=True)
     said = format_html('{}: {} · <a href="{}">{}</a>', word, shown, address, gettext("View"))
     messages.success(request, format_html("{}{}", said, _undo_button(request, decided)))
-    is_from_list = request.POST.get("from") == "list"  # who decides on the list stays there
-    following = None if is_from_list else following
-    then = (reverse("action", args=[following.pk]) if following else reverse("waiting")) + filter_query(chosen)
+    # Who decides in a row of the list stays on the list, or at the card that is open beside it.
+    where = request.POST.get("from", "")
+    goes_on = as_uuid(where) if where else following and following.pk
+    then = (reverse("action", args=[goes_on]) if goes_on else reverse("waiting")) + filter_query(chosen)
     return carry_out(request, lambda: None, then=then)
 
 

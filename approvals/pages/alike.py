@@ -8,6 +8,7 @@ from django.http import Http404
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy, ngettext
+from django.views.decorators.http import require_safe
 
 from approvals.actions import gate
 from approvals.actions.answer import Answer
@@ -15,8 +16,9 @@ from approvals.evidence import Allowance
 from approvals.models import Action, Decision
 from approvals.pages import alike_numbers
 from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, differing, kind_of, split, sums_of
-from approvals.pages.card import Card, cards_of
-from approvals.pages.lists import chosen_filters, filter_query, pending_for
+from approvals.pages.alike_table import table_of
+from approvals.pages.card import Card, cards_of, for_rows
+from approvals.pages.list_filters import chosen_filters, filter_query, listed_for
 from approvals.questions import own_questions
 from dashboard.database import clock
 from dashboard.problems import Problem
@@ -72,28 +74,55 @@ def alike(request, pk):
     )
 
 
-def _group(request, pk) -> list[Card]:
-    """Return the cards that are like this action and that the person may decide; [] if it is one alone. Http404."""
+@signed_in
+@require_safe
+def table(request, pk):
+    """Show what differs among the calls that are like this one: the part that its row in the list opens."""
+    found, of_kind = _alike_cards(request, pk)
+    part = _part_of(found, of_kind)
+    cards = [card for card in of_kind if card.action.pk in part]
+    context = {
+        "nav": "waiting",
+        "cards": cards,
+        "table": table_of(cards[:MAX_ANSWERED]) if cards else None,
+        "left_out": len(cards[MAX_ANSWERED:]),
+        "place": filter_query(chosen_filters(request)),
+    }
+    return render(request, f"approvals/{'_' if request.htmx else ''}alike_table.html", context)
+
+
+def _alike_cards(request, pk) -> tuple[Action, list[Card]]:
+    """Return the action and the cards of its kind and form in the list, in its order; Http404."""
     now = clock.now()
     found = Action.objects.visible_to(request.caller).filter(pk=pk).prefetch_related("revisions").first()
     if found is None:
         raise Http404("no such action")
-    must(request.caller, "decide", found.team_id)
     if found.tool in own_questions.TOOLS:
-        return []
-    of_agent = pending_for(request.caller, request.user, now).filter(agent=found.agent_id, tool=found.tool, quorum=1)
-    cards = {
-        card.action.pk: card
-        for card in cards_of(of_agent, request.caller, now)
-        if card.may_decide and kind_of(card.action) == kind_of(found)
-    }
-    parts = split([card.action for card in cards.values()] + ([] if found.pk in cards else [found]))
-    part = next(each for each in parts if found.pk in {action.pk for action in each})
-    wanted = {action.pk for action in part} | {
+        return found, []
+    of_agent = listed_for(request.caller, now, chosen_filters(request)).filter(
+        agent=found.agent_id, tool=found.tool, quorum=1
+    )
+    kind = kind_of(found)
+    return found, [c for c in cards_of(for_rows(of_agent), request.caller, now) if kind_of(c.action) == kind]
+
+
+def _group(request, pk) -> list[Card]:
+    """Return the cards that are like this action and that the person may decide; [] if it is one alone. Http404."""
+    found, of_kind = _alike_cards(request, pk)
+    must(request.caller, "decide", found.team_id)
+    cards = {card.action.pk: card for card in of_kind if card.may_decide}
+    wanted = _part_of(found, list(cards.values())) | {
         as_uuid(each.split(":", 1)[0]) for each in request.POST.getlist("action")
     }
     like = [card for pk, card in cards.items() if pk in wanted or not card.is_short]
     return like[:MAX_ANSWERED] if len(like) >= MIN_ALIKE or request.method == "POST" else []
+
+
+def _part_of(found: Action, cards: list[Card]) -> set:
+    """Return the ids of the actions that are in one part with this one, as `split` makes them."""
+    actions = {card.action.pk: card.action for card in cards}
+    parts = split([*actions.values(), *([] if found.pk in actions else [found])])
+    return next({each.pk for each in part} for part in parts if found.pk in {each.pk for each in part})
 
 
 def _ticked(request, group: list[Card]) -> list[Card]:

@@ -1,12 +1,14 @@
-"""Groups of pending actions, for one answer to all of them.
+"""Groups of pending actions, for one row in the list and one answer to all of them.
 
 A group has one agent, one tool, one tier and one prospect of an undo: shell calls with the same programs and verbs,
 edits of files in one folder. Its actions are alike if their calls differ in nothing but numbers and identifiers: the
 same statement, object, host and currency, and where a number says how much, its sum in a stated currency is known.
-Where they are not, the group is offered with nothing ticked. What needs two
-people is in no group, and neither are the questions and plans of agents.
+Where they are not, the group is offered with nothing ticked. It is one row of the list if its calls have one form, or
+are many of one tool that changes or sends data, with the same names and places. What needs two people is in no group,
+and neither are the questions and plans of agents.
 """
 
+import hashlib
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -19,10 +21,19 @@ from django.utils.translation import gettext
 from approvals.evaluation.judge import content, current
 from approvals.models import Action
 from approvals.pages import alike_numbers
-from approvals.policy.deeds import PLACES, amount_of, moves_money
+from approvals.policy.deeds import CURRENCIES, PLACES, STATEMENT_KEYS, amount_of, moves_money
+from approvals.policy.shell_words import names
 from approvals.questions import own_questions
 
 MIN_ALIKE = 3
+MIN_OF_A_SHAPE = 5  # calls that differ in more than numbers, from which on they are one row
+CHANGING = names(
+    """
+    update edit modify set patch change rename move delete remove archive close send post reply create add insert label
+    assign invite share upload refund charge pay transfer
+    """
+)  # first words of the names of tools whose arguments are data
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # of a tool's name
 MAX_ANSWERED = 100  # actions with one answer
 MAX_SHOWN = 2_000  # bytes of a call that are shown in a group; a longer one is decided on its own card
 FILE_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit", "Handrail.Remove")
@@ -46,11 +57,17 @@ AMOUNT = re.compile(r"(\d[\d,]*(?:\.\d+)?) ([A-Z]{3})")  # 1,299.00 EUR
 
 @dataclass(frozen=True)
 class Group:
-    """Actions with one answer, what to call them ("git push", "Edit in docs/"), and whether they are alike."""
+    """Actions with one answer, what to call them ("git push", "Edit in docs/"), and whether they are alike.
+
+    `is_one_row`: they are one row of the list, since they differ in nothing but numbers, of which some may say how
+    much, or are many calls that change one kind of thing. `key` stays the same when an action comes or goes.
+    """
 
     label: str
     actions: tuple
     is_alike: bool
+    is_one_row: bool
+    key: str
 
 
 def groups_of(actions) -> list[Group]:
@@ -59,19 +76,32 @@ def groups_of(actions) -> list[Group]:
     for action in actions:
         if action.quorum == 1 and action.tool not in own_questions.TOOLS:
             found.setdefault(kind_of(action), []).append(action)
-    groups = [Group(kind[-1], tuple(each), are_alike(each)) for kind, of in found.items() for each in split(of)]
-    return sorted((each for each in groups if len(each.actions) >= MIN_ALIKE), key=lambda group: -len(group.actions))
+    parts = [(kind, shared, part) for kind, of in found.items() for shared, part in _shared(of).items()]
+    groups = [_group(*each) for each in parts if len(each[2]) >= MIN_ALIKE]
+    return sorted(groups, key=lambda group: -len(group.actions))
+
+
+def _group(kind: tuple, shared, actions: list[Action]) -> Group:
+    key = hashlib.sha256(repr((kind, shared)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return Group(kind[-1], tuple(actions), are_alike(actions), shared is not None, key)
 
 
 def split(actions: list[Action]) -> list[list[Action]]:
-    """Return the actions of one kind as the sets of at least MIN_ALIKE that are alike, and the rest."""
-    form = {action.pk: form_of(action) for action in actions}
-    count = Counter(form.values())
+    """Return the actions of one kind as the sets that are one row of the list, and the rest."""
+    return list(_shared(actions).values())
+
+
+def _shared(actions: list[Action]) -> dict[object, list[Action]]:
+    """Return {what they share: actions} of one kind: a form, or many of them a shape; None for the rest."""
+    shared: dict[object, object] = {}
+    for what, least in ((form_of, MIN_ALIKE), (shape_of, MIN_OF_A_SHAPE)):
+        mine = {action.pk: what(action) for action in actions if action.pk not in shared}
+        count = Counter(each for each in mine.values() if each is not None)
+        shared |= {pk: (what.__name__, each) for pk, each in mine.items() if count[each] >= least}
     parts: dict[object, list[Action]] = {}
     for action in actions:
-        mine = form[action.pk]
-        parts.setdefault(mine if count[mine] >= MIN_ALIKE else None, []).append(action)
-    return list(parts.values())
+        parts.setdefault(shared.get(action.pk), []).append(action)
+    return parts
 
 
 def are_alike(actions) -> bool:
@@ -140,6 +170,33 @@ def form_of(action: Action) -> tuple:
     found, steps = content(action), current(action).commands
     hosts = tuple(tuple(map(str, step.get("names") or ())) for step in steps if step.get("what") in OUTWARD)
     return _form("", found["arguments"]), hosts, found.get("cwd") or "", len(found.get("files") or ())
+
+
+def shape_of(action: Action) -> tuple | None:
+    """Return what is equal in calls that change one kind of thing, or send it: names and types, and places; else None.
+
+    None for commands and statements, whose text decides what they do.
+    """
+    arguments = content(action)["arguments"]
+    if first_word(action.tool.rpartition("__")[2]) not in CHANGING or set(arguments) & set(STATEMENT_KEYS):
+        return None
+    return tuple(_shape("", arguments))
+
+
+def _shape(name: str, value):
+    if isinstance(value, dict):
+        for key, each in sorted(value.items()):
+            yield key
+            yield from _shape(key, each)
+    elif isinstance(value, bool) or value is None or name in PLACES or name in CURRENCIES:
+        yield repr(value)
+    else:
+        yield "number" if isinstance(value, Number) else type(value).__name__
+
+
+def first_word(name: str) -> str:
+    """Return the first word of a tool's name, however its words are joined."""
+    return WORD.search(name)[0].lower() if WORD.search(name) else ""
 
 
 def _form(name: str, value):

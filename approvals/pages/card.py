@@ -16,7 +16,7 @@ from approvals.models import Action, Decision, Delivery, SessionPrompt, Status
 from approvals.notify import receipts
 from approvals.pages import earlier
 from approvals.pages.alike_groups import MAX_SHOWN
-from approvals.pages.arguments_part import EXPLANATION_ARGUMENTS, ArgumentsPart
+from approvals.pages.arguments_part import ArgumentsPart
 from approvals.pages.call_parts import Part, parts_of
 from approvals.pages.envelope_words import in_words
 from approvals.pages.evidence_part import EvidencePart
@@ -25,6 +25,7 @@ from approvals.pages.own_part import OwnPart
 from approvals.pages.policy.card_part import RulePart
 from approvals.pages.push_part import PushPart
 from approvals.pages.rehearsal_part import RehearsalPart
+from approvals.pages.row_part import RowPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
 from approvals.pages.waiter_part import WaiterPart
 from approvals.pages.workspace_part import WorkspacePart
@@ -60,7 +61,7 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RulePart, WaiterPart, WorkspacePart):
+class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, WaiterPart, WorkspacePart):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):
@@ -215,13 +216,6 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RulePart, WaiterPart,
     @property
     def may_comment(self) -> bool:
         return self.caller.can("decide", self.action.team_id)
-
-    @property
-    def is_decided_in_list(self) -> bool:
-        """Whether a list offers to approve it: reversible, by one person, and the row shows the whole call."""
-        is_plain = self.command is not None and set(self.arguments) <= {"command", *EXPLANATION_ARGUMENTS}
-        is_whole = is_plain and len(self.command) <= MAX_LINE and not self.call.get("files")
-        return self.may_decide and is_whole and self.action.undo == "yes" and self.action.quorum == 1
 
     @cached_property
     def readable_secrets(self) -> list[str]:

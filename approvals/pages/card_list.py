@@ -5,37 +5,38 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from approvals.models import Action
-from approvals.pages.card import Card, cards_of, for_rows
-from approvals.pages.lists import MAX_CARDS, filter_query, narrowed, pending_for
+from approvals.pages.filter_bar import FilterBar, filter_bar
+from approvals.pages.list_filters import filter_query, listed_for, pending_for
+from approvals.pages.list_rows import Row, entries_of, rows_of
 
-ROWS = 25  # cards in the part
-ABOVE = 8  # of them above the card; more only near the end of the list
+ROWS = 25  # rows in the part
+ABOVE = 8  # of them above the card's; more only near the end of the list
 
 
 @dataclass
 class ListPart:
-    """Some cards in the list's order; the number of cards before and after them; the URLs of the nearest of those."""
+    """Some rows in the list's order; the number of rows before and after them; the URLs of the nearest of those."""
 
-    cards: list[Card]
+    rows: list[Row]
     before: int
     before_url: str
     after: int
     after_url: str
+    bar: FilterBar
 
 
 def part_around(action: Action, caller, now, chosen: dict) -> ListPart:
     """Return the part of the list, narrowed by the filters in `chosen`, around an action; its start if not listed."""
-    order = list(narrowed(pending_for(caller, caller.user, now), chosen).values_list("pk", flat=True)[:MAX_CARDS])
-    place = order.index(action.pk) if action.pk in order else 0
-    start = max(0, min(place - ABOVE, len(order) - ROWS))
-    shown = order[start : start + ROWS]
-    found = {row.pk: row for row in for_rows(Action.objects.visible_to(caller).filter(pk__in=shown))}
-    above, below = order[:start], order[start + ROWS :]
+    entries, _ = entries_of(listed_for(caller, now, chosen))
+    place = next((number for number, entry in enumerate(entries) if action.pk in entry.pks), 0)
+    start = max(0, min(place - ABOVE, len(entries) - ROWS))
+    above, below = entries[:start], entries[start + ROWS :]
     query = filter_query(chosen)
     return ListPart(
-        cards=cards_of([found[pk] for pk in shown if pk in found], caller, now),
+        rows=rows_of(entries[start : start + ROWS], caller, now, action.pk),
         before=len(above),
-        before_url=reverse("action", args=[above[-1]]) + query if above else "",
+        before_url=reverse("action", args=[above[-1].pks[0]]) + query if above else "",
         after=len(below),
-        after_url=reverse("action", args=[below[0]]) + query if below else "",
+        after_url=reverse("action", args=[below[0].pks[0]]) + query if below else "",
+        bar=filter_bar(reverse("action", args=[action.pk]), pending_for(caller, now), now, chosen),
     )

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from approvals.actions import expiry, grant_scopes, grants
 from approvals.models import Action, Grant
 from approvals.pages.card import Card, for_rows
-from approvals.pages.lists import chosen_filters, filter_query
+from approvals.pages.list_filters import chosen_filters, filter_query
 from approvals.reports.policy_changes import proposals
 from dashboard.database import clock
 from dashboard.templatetags.handrail import clock as clock_time

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 from approvals.line_comments import drafts, sending
 from approvals.models import LineComment
 from approvals.pages.actions import find_action
-from approvals.pages.lists import chosen_filters, filter_query
+from approvals.pages.list_filters import chosen_filters, filter_query
 from dashboard.models import Agent
 from dashboard.problems import Problem, invalid
 from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, go_to, must, parameters, signed_in

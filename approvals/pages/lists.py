@@ -3,23 +3,26 @@
 from datetime import timedelta
 from urllib.parse import urlencode
 
-from django.db.models import Case, Exists, IntegerField, OuterRef, Q, Value, When
+from django.db.models import Q
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
 from approvals.models import Action, Decision, Status, Tier
-from approvals.pages.alike_groups import groups_of
-from approvals.pages.card import Card, cards_of, for_rows
+from approvals.pages.card import cards_of, for_rows
+from approvals.pages.filter_bar import filter_bar
+from approvals.pages.list_filters import MAX_LISTED, chosen_filters, filter_query, listed_for, pending_for
+from approvals.pages.list_rows import entries_of, rows_of
 from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.templatetags.handrail import thousands
 from dashboard.text.labels import TIERS
-from dashboard.web.pages import Slice, as_uuid, parameters, signed_in, without
+from dashboard.web.background_requests import takes_parts
+from dashboard.web.pages import Slice, as_uuid, go_to, parameters, signed_in, without
 
-MAX_CARDS = 200  # cards listed on Approvals
-FILTERS = ("tier", "workspace", "agent", "undo")  # query parameters: the filters of the list a card was opened from
+FIRST_ROWS = 30  # of the list; the others are fetched when somebody scrolls to them
 OUTCOMES = {
     "waiting": (gettext_lazy("Needs approval"), Q(status=Status.PENDING)),
     "ran": (gettext_lazy("Ran"), Q(status__in=[Status.SUCCEEDED, Status.RUNNING, Status.APPROVED, Status.FAILED])),
@@ -33,73 +36,44 @@ OUTCOMES = {
 @signed_in
 @require_safe
 def waiting(request):
+    """Show what waits for approval; on a wide screen lead to the first card, which has the list beside it."""
     caller, now = request.caller, clock.now()
-    chosen = parameters(request, *FILTERS)
-    pending = pending_for(caller, request.user, now)
-    rows = narrowed(pending, chosen)[:MAX_CARDS]
-    cards = cards_of(rows, caller, now)
+    chosen = chosen_filters(request)
+    entries, similar = entries_of(listed_for(caller, now, chosen))
+    if entries and opens_beside(request):
+        return go_to(request, reverse("action", args=[entries[0].pks[0]]) + filter_query(chosen))
+    shown = _row_count(request)
     return render(
         request,
         "approvals/waiting.html",
         {
             "nav": "waiting",
-            "cards": cards,
-            "groups": open_groups(cards),
+            "rows": rows_of(entries[:shown], caller, now),
+            "more": len(entries) - shown,
+            "more_url": f"?{urlencode({**_named(chosen), 'rows': shown * 2})}",
+            "similar": [group for group in similar if caller.can("decide", group.actions[0].team_id)],
             "place": filter_query(chosen),
-            "filters": _waiting_filters(request, pending, chosen),
-            "filtered": any(chosen.values()),
+            "bar": filter_bar(reverse("waiting"), pending_for(caller, now), now, chosen),
+            "filtered": any(value for name, value in chosen.items() if name != "sort"),
             "quiet": quiet_words(caller),
             "first_run": not Agent.objects.visible_to(caller).exists(),
         },
     )
 
 
-def open_groups(cards: list[Card]) -> list[dict]:
-    """Return the groups among the listed cards that this person may answer: [{label, count, first, is_alike}]."""
-    groups = groups_of(card.action for card in cards if card.may_decide)
-    return [
-        {"label": each.label, "count": len(each.actions), "first": each.actions[0].pk, "is_alike": each.is_alike}
-        for each in groups
-    ]
+def opens_beside(request) -> bool:
+    """Return whether the page is opened, not refreshed, by a browser that is known to have room for list and card."""
+    return request.COOKIES.get("handrail-wide") == "1" and not takes_parts(request)
 
 
-def pending_for(caller, user, now):
-    """Return the pending actions: those of the person's own agents first, then those that expire soonest."""
-    mine = Case(When(agent__owner=user, then=Value(0)), default=Value(1), output_field=IntegerField())
-    pending = Action.objects.visible_to(caller).pending().filter(expires_at__gt=now)
-    return for_rows(pending.annotate(mine=mine)).order_by("mine", "expires_at", "pk")
+def _row_count(request) -> int:
+    """Return how many rows are sent: FIRST_ROWS, and more where somebody scrolled to their end."""
+    wanted = request.GET.get("rows", "")
+    return min(max(int(wanted), FIRST_ROWS), MAX_LISTED) if wanted.isdecimal() and len(wanted) < 6 else FIRST_ROWS
 
 
-def narrowed(actions, chosen):
-    if chosen["tier"]:
-        actions = actions.filter(tier=chosen["tier"])
-    if chosen["workspace"]:
-        actions = actions.filter(workspace__key=chosen["workspace"])
-    if chosen["agent"]:
-        actions = actions.filter(agent__name=chosen["agent"])
-    if chosen["undo"]:
-        actions = actions.filter(undo="no")
-    return actions
-
-
-def filter_query(chosen) -> str:
-    """Return the list's filters as a query string, for the URLs of its cards and back to the list; "" if none."""
-    query = urlencode({name: value for name, value in chosen.items() if value})
-    return f"?{query}" if query else ""
-
-
-def _waiting_filters(request, pending, chosen):
-    """Return a filter chip for each value to choose from: (URL, label, whether chosen, count)."""
-    plain = pending.select_related(None).prefetch_related(None).order_by()
-    kinds = list(plain.values_list("tier", "workspace__key", "agent__name", "undo"))
-    chips = [("?", gettext("All"), not any(chosen.values()), len(kinds))]
-    for place, name, words in ((0, "tier", lambda t: TIERS[t][0]), (1, "workspace", str), (2, "agent", str)):
-        values = [kind[place] for kind in kinds if kind[place]]
-        if len(set(values)) > 1 or chosen[name]:
-            chips += [_chip(request, name, v, words(v), chosen, values.count(v)) for v in sorted(set(values))]
-    if final := sum(kind[3] == "no" for kind in kinds):
-        chips.append(_chip(request, "undo", "no", gettext("Can't be undone"), chosen, final))
-    return chips
+def _named(chosen) -> dict[str, str]:
+    return {name: value for name, value in chosen.items() if value}
 
 
 def _chip(request, name, value, words, chosen, count=None):
@@ -174,20 +148,3 @@ def _by_day(cards) -> list[dict]:
     for card in cards:
         days.setdefault(timezone.localtime(card.action.created_at).date(), []).append(card)
     return [{"day": day, "id": f"day-{day.isoformat()}", "cards": found} for day, found in days.items()]
-
-
-def chosen_filters(request) -> dict[str, str]:
-    """Return the list filters in the URL's query, for GET and POST."""
-    return {name: request.GET.get(name, "").replace("\0", "").strip() for name in FILTERS}
-
-
-def next_card(caller, action, now, chosen) -> Action | None:
-    """Return the next action in the list that this person may still decide; after the last one the first."""
-    teams = [team for team in caller.team_ids if caller.can("decide", team)]
-    # Looked up for each pending action; a list of all that this person ever answered would be long.
-    answered = Exists(Decision.objects.filter(user=caller.user, action=OuterRef("pk")))
-    listed = narrowed(pending_for(caller, caller.user, now), chosen).filter(~answered, team__in=teams)
-    rows = list(listed.exclude(pk=action.pk).values_list("mine", "expires_at", "pk")[:MAX_CARDS])
-    here = (0 if action.agent.owner_id == caller.user.pk else 1, action.expires_at, action.pk)
-    below = next((row for row in rows if row > here), rows[0] if rows else None)
-    return below and Action.objects.get(pk=below[2])

@@ -9,7 +9,7 @@ from approvals.actions import gate
 from approvals.actions.decisions import MAX_COMMENT
 from approvals.pages.actions import decide_and_go_on, find_action, show_card
 from approvals.pages.card import Card
-from approvals.pages.lists import chosen_filters, filter_query
+from approvals.pages.list_filters import chosen_filters, filter_query
 from approvals.pages.own_part import answers_from, comments_from
 from approvals.questions import own_questions
 from approvals.questions.question_forms import Unfit

@@ -34,6 +34,7 @@ from approvals.pages.policy import current, editor, past, rule_of_card, versions
 urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
     path("waiting/alike/<uuid:pk>/", alike.alike, name="alike"),
+    path("waiting/alike/<uuid:pk>/table/", alike.table, name="alike-table"),
     path("actions/", lists.history, name="history"),
     path("actions/<uuid:pk>/", actions.action, name="action"),
     path("actions/<uuid:pk>/approve/", actions.approve, name="action-approve"),

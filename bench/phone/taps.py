@@ -64,7 +64,7 @@ def fifty_alike(page: Page, product: Product, token: str) -> Way:
     asked = [_ask(product, token, f"alike-{number}") for number in range(ALIKE)]
     finger = Finger(page)
     finger.start(f"{product.desk}/waiting/")
-    finger.tap(page.get_by_role("link", name=f"{ALIKE} alike: "))
+    finger.tap(page.locator(".row.group", has_text=f"{ALIKE} × git push").get_by_role("link", name="Decide…"))
     finger.tap(page.locator("#bar").get_by_role("button", name="Approve…"))
     finger.tap(page.locator("#bar").get_by_role("button", name=f"Confirm: approve {ALIKE}"))
     return _decided(finger, product, token, asked, "approved")

@@ -18,13 +18,13 @@ from dashboard.event_log.sentences import in_words
 from dashboard.text import own_commands, recorded_text
 from dashboard.text import visible_text as shown
 from dashboard.text.labels import STATES, TIERS, UNDO
-from dashboard.text.moments import ago, clock, long_date, until, when
+from dashboard.text.moments import age, ago, clock, countdown, long_date, until, when
 from dashboard.text.texts import texts_version
 from dashboard.web.navigation import FIRST, REST, Pages
 
 register = template.Library()
 register.filter("event_words", in_words)
-for time_filter in (ago, when, clock, until, long_date):
+for time_filter in (age, ago, when, clock, countdown, until, long_date):
     register.filter(time_filter)
 
 
@@ -252,6 +252,12 @@ def _drawn(css: str, name: str) -> str:
 def row_mark(name: str) -> str:
     """Return the icon at the start of a row: snapshot, asked, command, message or event."""
     return _drawn("row-mark", name)
+
+
+@register.simple_tag
+def row_sign(sign) -> str:
+    """Return the sign at the start of an action's row: an icon, and its words for those who don't see it."""
+    return format_html('{}<span class="for-ears">{}: </span>', _drawn("row-sign", sign.icon), sign.words)
 
 
 @register.simple_tag

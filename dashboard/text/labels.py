@@ -60,7 +60,7 @@ TIERS = {
 UNDO = {
     "yes": (gettext_lazy("Reversible"), "calm", "undo"),
     "partly": (gettext_lazy("Partly reversible"), "amber", "partly"),
-    "unknown": (gettext_lazy("Unknown if reversible"), "amber", "partly"),
+    "unknown": (gettext_lazy("Unknown if reversible"), "amber", "unknown"),
     "no": (gettext_lazy("Can't be undone"), "red", "no-undo"),
     "kept": (gettext_lazy("No snapshot of it"), "quiet", "partly"),
     "gone": (gettext_lazy("Can't be undone now: its snapshot was deleted"), "quiet", "no-undo"),

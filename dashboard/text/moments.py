@@ -5,10 +5,12 @@ static/js/time.js writes the same words and keeps them current.
 
 from datetime import date
 from functools import lru_cache
+from math import ceil
 
 from django.utils import timezone
 from django.utils.dateformat import format as formatted
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 from django.utils.translation import get_language, gettext, ngettext, pgettext
 
 
@@ -79,3 +81,35 @@ def until(moment) -> str:
     local = timezone.localtime(moment)
     words = gettext("until %(time)s") % {"time": f"{local:%H:%M}"}
     return format_html('<time datetime="{}" data-until title="{}">{}</time>', moment.isoformat(), exact(local), words)
+
+
+COUNTED_SECONDS = 300  # before an end, within which rows count down
+
+
+def countdown(moment) -> str:
+    """Return a <time> that counts the last five minutes before a moment down: "1:52"; it is empty before them."""
+    left = max(0, ceil((moment - timezone.now()).total_seconds()))
+    local, ends = timezone.localtime(moment), left <= COUNTED_SECONDS
+    return format_html(
+        '<time datetime="{}" data-left{} title="{}">{}</time>',
+        moment.isoformat(timespec="seconds"),
+        mark_safe(" data-ends" if ends else ""),
+        exact(local),
+        f"{left // 60}:{left % 60:02}" if ends else "",
+    )
+
+
+def age(moment) -> str:
+    """Return a <time> of how old something is, in few letters: "now", "4 min", "3 h", "2 d"."""
+    seconds = max(0, (timezone.now() - moment).total_seconds())
+    if seconds < 45:
+        words = gettext("now")
+    elif (count := round(seconds / 60)) < 60:
+        words = gettext("%(n)s min") % {"n": count}
+    elif (count := round(seconds / 3600)) < 36:
+        words = gettext("%(n)s h") % {"n": count}
+    else:
+        words = gettext("%(n)s d") % {"n": round(seconds / 86400)}
+    local = timezone.localtime(moment)
+    mark = '<time datetime="{}" data-age title="{}">{}</time>'
+    return format_html(mark, moment.isoformat(timespec="seconds"), exact(local), words)

@@ -1,7 +1,7 @@
 // Single keys on a desktop. They rest in fields and terminals, and when switched off (<body data-keys="off">).
 
 const PAGES = { d: "/", w: "/waiting/", s: "/workspaces/" };
-const ITEMS = "a.row-title, .card-title a";
+const ITEMS = "a.row-title, .row.group summary, .card-title a";
 let goUntil = 0;
 
 export function resting(event) {
@@ -10,13 +10,18 @@ export function resting(event) {
   return event.target.closest("input, textarea, select, [contenteditable], .xterm, [data-terminal], dialog[open]") !== null;
 }
 
-// Beside a card the keys open the next row of its list at once.
+// Beside a card the keys open the next row of its list at once; on a row for alike calls they stop, and Enter opens it.
 function open(step) {
   const rows = [...document.querySelectorAll(".split-list .row:not([data-gone])")];
-  const at = rows.findIndex((row) => row.getAttribute("aria-current") === "true");
+  const focused = rows.findIndex((row) => row.matches(".group") && row.contains(document.activeElement));
+  const at = focused < 0 ? rows.findIndex((row) => row.getAttribute("aria-current") === "true") : focused;
   if (!rows.length || rows[0].offsetParent === null) return false;
   const row = rows[at < 0 ? 0 : at + step];
-  if (row && row !== rows[at]) row.querySelector("a.row-title").click();
+  if (!row || row === rows[at]) return true;
+  const link = row.querySelector(":scope > a.row-title");
+  if (link) link.click();
+  else row.querySelector("summary").focus();
+  row.scrollIntoView({ block: "nearest" });
   return true;
 }
 

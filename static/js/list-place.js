@@ -2,7 +2,7 @@
 // is in sight. A cookie says whether this browser is wide; a window that grew fetches its list afterwards.
 
 const PLACE = "list-place";
-const wide = matchMedia("(min-width: 1280px)");
+const wide = matchMedia("(min-width: 1100px)");
 const list = document.querySelector(".split-list");
 
 function note() {
@@ -19,13 +19,19 @@ async function bring() {
 }
 
 function settle() {
-  if (!list || list.offsetParent === null) return;
-  list.scrollTop = Number(sessionStorage.getItem(PLACE)) || 0;
-  const row = list.querySelector('.row[aria-current="true"]');
+  const rows = list?.querySelector(".list-rows");
+  if (!rows || rows.offsetParent === null) return;
+  rows.scrollTop = Number(sessionStorage.getItem(PLACE)) || 0;
+  const row = rows.querySelector('.row[aria-current="true"]');
   if (!row) return;
-  const [inner, outer] = [row.getBoundingClientRect(), list.getBoundingClientRect()];
-  if (inner.top < outer.top) list.scrollTop -= outer.top - inner.top;
-  else if (inner.bottom > outer.bottom) list.scrollTop += inner.bottom - outer.bottom;
+  const [inner, outer] = [row.getBoundingClientRect(), rows.getBoundingClientRect()];
+  if (inner.top < outer.top) rows.scrollTop -= outer.top - inner.top;
+  else if (inner.bottom > outer.bottom) rows.scrollTop += inner.bottom - outer.bottom;
+}
+
+function keep() {
+  const rows = list.querySelector(".list-rows");
+  if (rows?.offsetParent) sessionStorage.setItem(PLACE, String(rows.scrollTop));
 }
 
 async function adapt() {
@@ -35,5 +41,5 @@ async function adapt() {
 }
 
 wide.addEventListener("change", adapt);
-if (list) addEventListener("pagehide", () => list.offsetParent && sessionStorage.setItem(PLACE, String(list.scrollTop)));
+if (list) addEventListener("pagehide", keep);
 await adapt();

@@ -14,6 +14,7 @@ const place = document.getElementById("refresh");
 const seen = new Map(); // id: what the server last sent, without what differs each time
 let focused = ""; // the id of what has the focus in the element that is morphed next
 let step = null; // its open second step, which stays,
+let stale = []; // ids of what is to be fetched again after the morph
 let main = null; // and the first step that is hidden meanwhile
 
 function essence(element) {
@@ -31,9 +32,9 @@ function remember(root) {
   }
 }
 
-// Which fold it is: the words of its summary, in the innermost element with an id, such as a row of a list.
+// Which fold it is: its id, or the words of its summary in the innermost element with an id, such as a row of a list.
 function nameOf(details) {
-  return `${details.parentElement?.closest("[id]")?.id} ${details.querySelector("summary")?.textContent}`;
+  return details.id || `${details.parentElement?.closest("[id]")?.id} ${details.querySelector("summary")?.textContent}`;
 }
 
 // The server's version gets what the viewer opened, so that the morph leaves it open.
@@ -50,6 +51,17 @@ function keepOpen(old, fresh) {
   for (const dialog of old.querySelectorAll("dialog[open][id]")) {
     const same = fresh.querySelector(`dialog[id="${CSS.escape(dialog.id)}"]`);
     if (same) same.open = true;
+  }
+}
+
+// What htmx has fetched into a [data-lazy] element stays there, and is fetched again if it is about something else now.
+function keepLoaded(old, fresh) {
+  stale = [];
+  for (const lazy of old.querySelectorAll("[data-lazy][data-loaded]")) {
+    const same = fresh.querySelector(`[id="${CSS.escape(lazy.id)}"]`);
+    if (!same || same.hasAttribute("data-loaded")) continue;
+    same.replaceChildren(...lazy.cloneNode(true).childNodes);
+    if (same.dataset.lazy !== lazy.dataset.lazy) stale.push(lazy.id);
   }
 }
 
@@ -78,12 +90,13 @@ function isViewers(name, element) {
   if (name === "value") return element.defaultValue !== undefined && element.value !== element.defaultValue;
   if (name === "checked") return element.checked !== element.defaultChecked;
   if (name === "selected") return chosen(element.closest("select"));
-  return name === "data-resting" || name === "data-exact" || name === "data-ends";
+  return name === "data-resting" || ["data-exact", "data-ends", "data-loaded"].includes(name);
 }
 
 // Note what the morph must leave, and put into the server's version what the viewer opened.
 function prepare(old, fresh) {
   keepOpen(old, fresh);
+  keepLoaded(old, fresh);
   keepRead(old, fresh);
   focused = old.contains(document.activeElement) ? document.activeElement.id : "";
   // The second step of a decision stays open, unless what is decided has changed.
@@ -111,14 +124,14 @@ function merge(list, fresh) {
   if (!rows.length || !arriving.size) return whole(list, fresh);
   const known = new Set(rows.map((row) => row.id));
   const news = [...arriving.values()].filter((row) => !known.has(row.id));
-  const atEnd = [...arriving.keys()].slice(arriving.size - news.length).every((id) => !known.has(id));
-  offer(list, fresh.cloneNode(true), atEnd ? 0 : news.length);
+  const tail = [...arriving.values()].slice(1 + [...arriving.keys()].findLastIndex((id) => known.has(id)));
+  offer(list, fresh.cloneNode(true), news.length - tail.length);
   for (const row of rows) row.toggleAttribute("data-gone", !arriving.has(row.id));
-  const changed = [...arriving.values()].filter((row) => (known.has(row.id) || atEnd) && differs(row));
+  const changed = [...arriving.values()].filter((row) => (known.has(row.id) || tail.includes(row)) && differs(row));
   const next = new Map(changed.map((row) => [row.id, row]));
   const stay = [...list.children].map((child) => next.get(child.id) ?? child.cloneNode(true));
-  fresh.replaceChildren(...stay, ...(atEnd ? news : []));
-  return changed.length > 0 || (atEnd && news.length > 0);
+  fresh.replaceChildren(...stay, ...tail);
+  return changed.length > 0 || tail.length > 0;
 }
 
 function whole(list, fresh) {
@@ -180,7 +193,12 @@ document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
 document.addEventListener("htmx:oobAfterSwap", ({ detail }) => {
   if (!detail.shouldSwap || !detail.target.matches(WATCHED)) return;
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  for (const id of stale.splice(0)) window.htmx.trigger(document.getElementById(id), "reload");
   detail.target.dispatchEvent(new CustomEvent("changed", { bubbles: true }));
+});
+
+document.addEventListener("htmx:afterSwap", ({ target }) => {
+  if (target.matches("[data-lazy]")) target.dataset.loaded = "";
 });
 
 // A page that a refused POST shows again: the form's address answers no GET (dashboard/web/pages.py, show_at).

@@ -1,5 +1,6 @@
 // Times in the viewer's zone: the server writes them in the zone of the cookie, this keeps them current.
-// <time datetime> is relative; with data-clock it is by the clock, and with data-until counts its last minutes down. The exact time is the title, and a tap swaps the two.
+// <time datetime> is relative; with data-age in few letters, with data-clock by the clock, with data-until counts its
+// last minutes down, and data-left shows nothing but those. The exact time is the title, and a tap swaps the two.
 
 import { fill, gettext, ngettext } from "./texts.js";
 
@@ -47,11 +48,39 @@ function until(time, moment) {
   return fill(gettext("%(time)s left"), { time: `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}` });
 }
 
+const COUNTED = 300; // seconds, as in `countdown` of dashboard/text/moments.py
+
+// "1:52" in the last minutes, nothing before.
+function left(time, moment) {
+  const seconds = Math.max(0, Math.ceil((moment - new Date()) / 1000));
+  const ends = seconds <= COUNTED;
+  time.toggleAttribute("data-ends", ends);
+  return ends ? `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}` : "";
+}
+
+// The same words as `age` in dashboard/text/moments.py.
+function age(moment) {
+  const seconds = Math.max(0, (new Date() - moment) / 1000);
+  if (seconds < 45) return gettext("now");
+  let n = Math.round(seconds / 60);
+  if (n < 60) return fill(gettext("%(n)s min"), { n });
+  n = Math.round(seconds / 3600);
+  return n < 36 ? fill(gettext("%(n)s h"), { n }) : fill(gettext("%(n)s d"), { n: Math.round(seconds / 86400) });
+}
+
+function words(time, moment) {
+  if (time.hasAttribute("data-exact")) return time.title;
+  if (time.hasAttribute("data-until")) return until(time, moment);
+  if (time.hasAttribute("data-left")) return left(time, moment);
+  if (time.hasAttribute("data-age")) return age(moment);
+  return time.hasAttribute("data-clock") ? clock(moment) : ago(moment);
+}
+
 function write(time) {
   const moment = new Date(time.dateTime);
   if (Number.isNaN(moment.getTime())) return;
   time.title = `${dated(moment)} ${second.format(moment)}`;
-  const text = time.hasAttribute("data-exact") ? time.title : time.hasAttribute("data-until") ? until(time, moment) : time.hasAttribute("data-clock") ? clock(moment) : ago(moment);
+  const text = words(time, moment);
   if (time.textContent !== text) time.textContent = text;
 }
 
@@ -68,5 +97,5 @@ document.addEventListener("click", ({ target }) => {
 document.addEventListener("changed", ({ target }) => writeAll(target));
 document.addEventListener("htmx:afterSwap", () => writeAll());
 setInterval(writeAll, 20_000, document);
-setInterval(() => document.querySelectorAll("time[data-until]").forEach(write), 1000);
+setInterval(() => document.querySelectorAll("time[data-until], time[data-left]").forEach(write), 1000);
 writeAll();

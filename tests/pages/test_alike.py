@@ -48,17 +48,25 @@ def statuses(actions) -> list[str]:
     return [Action.objects.get(pk=action.pk).status for action in actions]
 
 
-def test_approvals_offers_the_group_by_what_they_do(pushes, bob, browser_of, read):
+def test_approvals_shows_the_group_as_one_row(pushes, bob, browser_of, read):
     text = read(browser_of(bob), "/waiting/")
-    assert "5 alike: git push" in text
-    assert "alike: curl" not in text
-    assert f'href="{address(pushes[0])}"' in text
+    [row] = rows(text)
+    assert "5 × git push" in row
+    assert f'href="{address(pushes[0])}table/"' in row
+    assert f'href="{address(pushes[0])}"' in row
+    assert not any(f'id="action-{action.pk}"' in text for action in pushes)
+    assert "curl https://example.org/x" in text
+
+
+def rows(text: str) -> list[str]:
+    """The rows of the list that stand for several requests."""
+    return re.findall(r'<li class="row asked group".*?</li>', text, re.DOTALL)
 
 
 def test_two_are_no_group(ask, bob, browser_of, read):
     for number in range(2):
         ask({"command": f"git push origin topic-{number}"})
-    assert "alike:" not in read(browser_of(bob), "/waiting/")
+    assert rows(read(browser_of(bob), "/waiting/")) == []
 
 
 def test_the_group_shows_each_call_whole_and_ticked(pushes, bob, browser_of, read):
@@ -182,7 +190,7 @@ def test_a_call_that_is_too_long_to_show_is_decided_on_its_card(ask, bob, browse
 
 def test_what_needs_two_people_is_in_no_group(ask, bob, browser_of, read):
     critical = [ask(FORCE | {"command": f"{FORCE['command']} && echo {number}"}) for number in range(4)]
-    assert "alike:" not in read(browser_of(bob), "/waiting/")
+    assert rows(read(browser_of(bob), "/waiting/")) == []
     browser_of(bob).post(address(critical[0]), picked(*critical) | {"verdict": "approve"})
     assert set(statuses(critical)) == {"pending"}
 
@@ -192,9 +200,13 @@ def test_another_agents_requests_and_other_folders_are_not_alike(ask, pushes, te
     for number in range(3):
         ask({"file_path": f"docs/{number}.md", "content": "x"}, tool="Write")
         ask({"file_path": f"src/{number}.md", "content": "x"}, tool="Write")
-    text = read(browser_of(bob), "/waiting/")
-    assert "5 alike: git push" in text
-    assert "3 alike: git push" in text
+    found = rows(read(browser_of(bob), "/waiting/"))
+    assert [re.search(r"(\d+ × [^<]*)</b>", row)[1] for row in found] == [
+        "5 × git push",
+        "3 × git push",
+        "3 × Write in docs/",
+        "3 × Write in src/",
+    ]
     assert "git push origin z0" not in read(browser_of(bob), address(pushes[0]))
     browser_of(bob).post(address(pushes[0]), picked(*pushes, *theirs) | {"verdict": "approve"})
     assert set(statuses(theirs)) == {"pending"}
@@ -207,7 +219,10 @@ def other_agent(team):
 
 
 def test_a_person_who_may_not_decide_is_offered_nothing(pushes, vera, mallory, browser_of, read):
-    assert "alike:" not in read(browser_of(vera), "/waiting/")
+    client = browser_of(vera)
+    [row] = rows(read(client, "/waiting/"))
+    assert f'href="{address(pushes[0])}"' not in row
+    assert "git push origin topic-4" in read(client, f"{address(pushes[0])}table/")
     browser_of(vera).post(address(pushes[0]), picked(*pushes) | {"verdict": "approve"})
     assert browser_of(mallory).get(address(pushes[0])).status_code == 404
     assert browser_of(mallory).post(address(pushes[0]), picked(*pushes) | {"verdict": "approve"}).status_code == 404
@@ -294,17 +309,17 @@ UNLIKE_ARGUMENTS = {
 def test_commands_that_differ_in_more_than_numbers_are_never_ticked_beforehand(ask, bob, browser_of, kind):
     actions = [ask({"command": command}) for command in UNLIKE[kind]]
     nothing_is_ticked(actions, browser_of(bob))
+    assert rows(browser_of(bob).get("/waiting/").content.decode()) == []
 
 
 @pytest.mark.parametrize("kind", UNLIKE_ARGUMENTS)
 def test_calls_of_tools_that_differ_in_more_than_numbers_are_never_ticked_beforehand(ask, bob, browser_of, kind):
     actions = [ask(arguments, tool="mcp__stripe__create_refund") for arguments in UNLIKE_ARGUMENTS[kind]]
     nothing_is_ticked(actions, browser_of(bob))
+    assert rows(browser_of(bob).get("/waiting/").content.decode()) == []
 
 
 def nothing_is_ticked(actions, client):
-    listed = client.get("/waiting/").content.decode()
-    assert "3 alike" not in re.sub(r"\s+", " ", listed)
     for action in actions:
         page = client.get(address(action))
         assert page.status_code == 302 or " checked" not in page.content.decode()
@@ -323,7 +338,7 @@ ALIKE = [
 def test_calls_that_differ_in_numbers_are_alike_and_ticked(ask, bob, browser_of, calls):
     actions = [ask(arguments, tool=tool) for tool, arguments in calls]
     client = browser_of(bob)
-    assert "3 alike" in re.sub(r"\s+", " ", client.get("/waiting/").content.decode())
+    assert len(rows(client.get("/waiting/").content.decode())) == 1
     assert client.get(address(actions[0])).content.decode().count(" checked") == 3
 
 

@@ -16,6 +16,9 @@ def test_only_wide_screens_are_sent_the_list(ask, browser_of, lena, cookie, sent
     assert (f'id="action-{other.pk}"' in page) == sent
 
 
+UNLIKE = [f"{first}{second}" for first in "abcdefghij" for second in "abcdef"]  # 60 that are no row together
+
+
 def listed(page: str) -> list[str]:
     return re.findall(r'id="action-([^"]+)"', page)
 
@@ -24,7 +27,7 @@ def listed(page: str) -> list[str]:
 def test_a_part_of_a_long_list_is_sent_with_links_to_what_is_above_and_below(
     ask, browser_of, lena, place, start, above, below
 ):
-    asked = [ask({"command": f"git push origin main:branch-{number}"}) for number in range(60)]
+    asked = [ask({"command": f"git push origin main:{name}"}) for name in UNLIKE]
     order = [str(action.pk) for action in sorted(asked, key=lambda action: (action.expires_at, action.pk))]
     page = browser_of(lena).get(f"/actions/{order[place]}/").content.decode()
     assert listed(page) == order[start : start + 25]

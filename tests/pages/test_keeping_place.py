@@ -8,7 +8,7 @@ import pytest
 from approvals.models import Action, Status
 from dashboard.database import clock
 
-from .conftest import FORCE, PUSH
+from .conftest import PUSH
 
 
 def link(text: str, words: str) -> str:
@@ -16,29 +16,29 @@ def link(text: str, words: str) -> str:
 
 
 def asked_in_order(ask, count: int) -> list[Action]:
-    """High ones that expire one after the other, each in a list with a critical one that expires first."""
-    made = [ask({"command": f"git push origin b{number}"}) for number in range(count)]
+    """Some that expire one after the other, in a list with one of another kind that expires first."""
+    made = [ask({"command": f"git push origin {'abc'[number]}"}) for number in range(count)]
     for number, action in enumerate(made):
         Action.objects.filter(pk=action.pk).update(expires_at=clock.now() + timedelta(minutes=10 + number))
-    critical = ask(FORCE)
-    Action.objects.filter(pk=critical.pk).update(expires_at=clock.now() + timedelta(minutes=1))
+    plan = ask({"plan": "Tidy up"}, tool="ExitPlanMode")
+    Action.objects.filter(pk=plan.pk).update(expires_at=clock.now() + timedelta(minutes=1))
     return made
 
 
 def test_the_next_card_after_a_decision_is_of_the_same_filters(ask, bob, browser_of, read):
     first, second, third = asked_in_order(ask, 3)
     client = browser_of(bob)
-    rows = read(client, "/waiting/?tier=high")
-    assert f"/actions/{second.pk}/?tier=high" in rows
-    card = read(client, f"/actions/{second.pk}/?tier=high")
-    assert f'action="/actions/{second.pk}/deny/?tier=high"' in card
-    assert 'href="/waiting/?tier=high"' in card
-    answer = client.post(f"/actions/{second.pk}/approve/?tier=high", {"digest": second.digest})
-    assert answer.headers["Location"] == f"/actions/{third.pk}/?tier=high"
-    answer = client.post(f"/actions/{third.pk}/deny/?tier=high", {"digest": third.digest})
-    assert answer.headers["Location"] == f"/actions/{first.pk}/?tier=high"
-    answer = client.post(f"/actions/{first.pk}/deny/?tier=high", {"digest": first.digest})
-    assert answer.headers["Location"] == "/waiting/?tier=high"
+    rows = read(client, "/waiting/?undo=no")
+    assert f"/actions/{second.pk}/?undo=no" in rows
+    card = read(client, f"/actions/{second.pk}/?undo=no")
+    assert f'action="/actions/{second.pk}/deny/?undo=no"' in card
+    assert 'href="/waiting/?undo=no"' in card
+    answer = client.post(f"/actions/{second.pk}/approve/?undo=no", {"digest": second.digest})
+    assert answer.headers["Location"] == f"/actions/{third.pk}/?undo=no"
+    answer = client.post(f"/actions/{third.pk}/deny/?undo=no", {"digest": third.digest})
+    assert answer.headers["Location"] == f"/actions/{first.pk}/?undo=no"
+    answer = client.post(f"/actions/{first.pk}/deny/?undo=no", {"digest": first.digest})
+    assert answer.headers["Location"] == "/waiting/?undo=no"
 
 
 def test_skipping_goes_through_the_whole_list_and_begins_again(ask, bob, browser_of, read):

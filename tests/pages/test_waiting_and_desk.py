@@ -14,7 +14,7 @@ from dashboard.models import Agent, Membership
 from tests.support import CHECKOUT
 from workspaces.models import State
 
-from .conftest import FORCE, LIST, PUSH, make_workspace
+from .conftest import LIST, PUSH, make_workspace
 
 
 def queries_of(client, address) -> int:
@@ -123,25 +123,14 @@ def test_a_reload_is_the_same_visit(ask, bob, browser_of, read):
     assert "<b>1</b> auto-approved" in read(client, "/")
 
 
-def test_waiting_shows_mine_first_then_what_expires_soonest(team, agent, ask, bob, browser_of, read):
-    from dashboard.people.tokens import make_token
-
-    late = ask({"command": "git push origin late"}, expires_in_s=3000)
-    soon = ask({"command": "git push origin soon"}, expires_in_s=1000)
-    own = Agent.objects.create(team=team, name="mine", owner=bob)
-    mine = ask({"command": "git push origin mine"}, token=make_token(team, agent=own), expires_in_s=5000)
-    text = read(browser_of(bob), "/waiting/")
-    places = [text.index(f'id="action-{action.pk}"') for action in (mine, soon, late)]
-    assert places == sorted(places)
-
-
-def test_waiting_narrows_by_tier_and_says_when_nothing_fits(ask, bob, browser_of, read):
-    push, force = ask(PUSH), ask(FORCE)
-    client = browser_of(bob)
-    text = read(client, "/waiting/?tier=critical")
-    assert f'id="action-{force.pk}"' in text
-    assert f'id="action-{push.pk}"' not in text
-    assert "No open requests match these filters." in read(client, "/waiting/?agent=nobody")
+@pytest.mark.parametrize(("sort", "order"), [("", "bac"), ("newest", "cba"), ("oldest", "abc"), ("odd", "bac")])
+def test_waiting_shows_what_expires_soonest_first_or_is_sorted_by_age(ask, bob, browser_of, read, sort, order):
+    found = {name: ask({"command": f"git push origin {name}"}) for name in "abc"}
+    for name, minutes in (("a", 20), ("b", 10), ("c", 30)):
+        ends = clock.now() + timedelta(minutes=minutes)
+        Action.objects.filter(pk=found[name].pk).update(expires_at=ends)
+    text = read(browser_of(bob), f"/waiting/?sort={sort}")
+    assert sorted("abc", key=lambda name: text.index(f'id="action-{found[name].pk}"')) == list(order)
 
 
 def test_an_expired_action_is_not_among_the_waiting(ask, bob, browser_of, read):

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from approvals.models import Action, Tier
 from approvals.pages.card import Card, for_rows
-from approvals.pages.lists import chosen_filters, filter_query
+from approvals.pages.list_filters import chosen_filters, filter_query
 from approvals.reports.policy_changes import proposals
 from approvals.reports.policy_changes.proposals import Proposal
 from dashboard.database import clock
