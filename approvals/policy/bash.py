@@ -3,14 +3,16 @@
 import re
 from dataclasses import replace
 
-from . import envelopes
+from . import clients_at_targets, envelopes, reach
+from .clients_at_targets import without_places
 from .commands import effects_of
+from .conditions import Around, Facts
 from .coverage import file_rules, find_rule, gap, restricting
 from .download_words import plainly
 from .hidden_characters import hidden_in
 from .opens import opened
 from .programs.registry import runs_project_code
-from .rules import FILE_READERS, FILE_WRITERS, Form, joined
+from .rules import CLASSES, FILE_READERS, FILE_WRITERS, Form, joined
 from .script import Reader
 from .shell import MAX_COMMAND, Unreadable, parse
 from .step_budget import TooMuch, limited
@@ -35,18 +37,19 @@ def classify(arguments, policy, world, context):
         return Verdict("high", [reason("high", "holds no command")], title="Run an empty command")
     refusal = _refusal(command, arguments)
     terms = envelopes.Terms.of(context, policy.trust)
+    unreadable = policy.seen(Facts(Around.of(context), reach.unread(command))) if policy.blocks else policy
     try:
         commands = Reader(command, world).read(parse(command))
         entries = [judge(simple, number, policy, world, context, terms) for number, simple in enumerate(commands, 1)]
     except Unreadable as error:
-        return _unreadable(command, policy, refusal or str(error))
+        return _unreadable(command, unreadable, refusal or str(error))
     except RecursionError:
-        return _unreadable(command, policy, refusal or "it is nested too deeply")
+        return _unreadable(command, unreadable, refusal or "it is nested too deeply")
     except TooMuch:
         with limited():
-            return _unreadable(command, policy, refusal or TOO_MUCH)
+            return _unreadable(command, unreadable, refusal or TOO_MUCH)
     verdict = _sum_up(entries, policy, terms)
-    return _with_refusal(verdict, _unreadable(command, policy, refusal)) if refusal else verdict
+    return _with_refusal(verdict, _unreadable(command, unreadable, refusal)) if refusal else verdict
 
 
 def _with_refusal(verdict, held):
@@ -97,6 +100,9 @@ def judge(simple, line, policy, world, context, terms=None):
     entry.runs = any(effect.kind in RUNNING for effect in found)
     entry.opens = opened([*found, *result.within])
     entry.headline = shown(headline(words, found))
+    if policy.blocks:
+        around = Around.of(context)
+        policy = policy.seen(Facts(around, reach.of_command(simple, result, world, around.branch)))
     _decide(entry, simple, texts, result, policy, world, terms)
     if terms and entry.tier in ALLOWING:
         program = texts[0].rsplit("/", 1)[-1] if texts else ""
@@ -177,7 +183,7 @@ def _in_force(result, policy, terms):
 
 def _forms(simple, texts, result):
     """Return every form of the command that a restricting rule may match."""
-    more = [texts, [word.text for word in simple.words], *result.also]
+    more = [texts, without_places(texts), [word.text for word in simple.words], *result.also]
     return list(dict.fromkeys([Form.of(simple.text, texts), *(Form.of(" ".join(words), words) for words in more)]))
 
 
@@ -194,14 +200,36 @@ def _meets(rule, forms, result, world):
 def _allowed(simple, texts, found, policy, world):
     edits = file_rules(policy)
     run, written = joined(texts), joined([word.text for word in simple.words])
+    there = _left_at_target(simple, texts, found, policy, world)
 
     def covers(rule):
-        named = rule.names(run) or rule.names(written) or (rule.exact and rule.spec.strip() == simple.text.strip())
-        if not texts or not named:
+        if not texts:
             return False
-        return gap(rule, found, edits, world) is None
+        if there is not None and rule.at_target:
+            named = rule.tool in CLASSES or rule.names(joined(without_places(texts)))
+            if named and gap(rule, there(rule), edits, world) is None:
+                return True
+        named = rule.names(run) or rule.names(written) or (rule.exact and rule.spec.strip() == simple.text.strip())
+        return rule.tool == "Bash" and named and gap(rule, found, edits, world) is None
 
-    return find_rule(policy, ("Bash",), covers)
+    return find_rule(policy, ("Bash", *CLASSES), covers)
+
+
+def _left_at_target(simple, texts, found, policy, world):
+    """Return what gives the effects that are left if a rule covers what a call does at its target; None if none may.
+
+    Only clients that do there what their words say, and nothing else here, are covered so.
+    """
+    if not any(rule.at_target for tier in ALLOWING for rule in policy.tier(tier)):
+        return None
+    if clients_at_targets.problem(simple, texts, world):
+        return None
+    names = clients_at_targets.variable_effects_of(simple, texts)
+
+    def left(rule):
+        return [effect for effect in found if effect not in names and not clients_at_targets.is_there(effect, rule)]
+
+    return left
 
 
 def by_mode(mode, found):

@@ -5,6 +5,7 @@ import logging
 from . import bash, tools
 from .hidden_characters import hidden_in
 from .paths import World
+from .reach_of_tools import facts_of_call
 from .step_budget import TooMuch, limited
 from .verdict import Verdict, reason
 
@@ -23,7 +24,10 @@ def classify(
     `redirects_to`, `resolves_to`, and pairs such as `tool_sha256_approved` and `tool_sha256_now`; `held`: True if the
     kernel can hold the call in an envelope, and `hosts`, which its network allows; `programs`: {name as commands write
     it: {path, sha256}} of the files that programs resolve to; `mcp_servers`: {name, origin, runs, sha256} of each
-    server that a tool's name may mean, from the agent's settings.
+    server that a tool's name may mean, from the agent's settings; and what the conditions of a policy are asked about:
+    `agent` and `environment` by name, `labels` {key: value}, `targets` that a call means which names none, `branch` of
+    the workspace, and `at`, the time as text in RFC 3339. What is not known of these may meet a condition, so rules
+    that make a call wait apply; with `only_stated` it meets none.
     Other paths in it are relative to the workspace. Nothing in it may come from the agent itself.
     `workspace_root` is None without a workspace; then no path is inside one.
     """
@@ -57,7 +61,7 @@ def _classify(tool, arguments, policy, cwd, root, home, context):
     world.trusted_programs, world.trusted_places = policy.trust.programs_in(context), policy.trust.places
     if tool == "Bash":
         return bash.classify(arguments, policy, world, context)
-    return tools.classify(tool, arguments, policy, world, context)
+    return tools.classify(tool, arguments, policy.seen(facts_of_call(tool, arguments, context)), world, context)
 
 
 def _use(tool):
@@ -76,7 +80,8 @@ def changed_since(context):
 
 def run_test(policy, test):
     """Return how one of a policy's own tests fails, or None."""
-    verdict = classify(test["tool"], test["input"], policy=policy, context=test.get("context"))
+    context = {"only_stated": True} | (test.get("context") or {})
+    verdict = classify(test["tool"], test["input"], policy=policy, context=context)
     if verdict.tier == test["tier"]:
         return None
     asked = str(next(iter(test["input"].values()), ""))[:80]

@@ -3,7 +3,9 @@
 import tomllib
 from dataclasses import dataclass, field, replace
 
-from .rules import parse_rule, too_broad
+from .blocks import in_force, read_blocks, read_floor
+from .rules import CLASSES, parse_rule, too_broad
+from .targets import read_targets
 from .trust import Trust, read_trust
 from .verdict import ALLOWING, TIERS, PolicyError
 
@@ -12,6 +14,7 @@ MODES = {
     "commands": "Ask before anything irreversible and before commands",
     "everything": "Ask before everything",
 }
+KEYS = ("mode", "rehearse", "trust", "targets", "when", "floor", "tests")
 MAX_POLICY = 200_000
 MAX_RULES = 1_000
 REHEARSABLE = ("high", "critical")  # tiers whose calls a policy can have tried on a copy first
@@ -21,6 +24,7 @@ REHEARSABLE = ("high", "critical")  # tiers whose calls a policy can have tried 
 class Policy:
     """A mode and the rules of each tier. `ignored` is {rule text: why} for rules that grant nothing.
 
+    `targets` is {name: Target}, and `blocks` are the rules with conditions, those of the floor among them.
     `rehearse`: the tiers whose commands are tried on a copy of the files as soon as they wait for a person.
     """
 
@@ -31,6 +35,8 @@ class Policy:
     ignored: dict = field(default_factory=dict)
     trust: Trust = field(default_factory=Trust)
     rehearse: tuple = ()
+    targets: dict = field(default_factory=dict)
+    blocks: tuple = ()
 
     @classmethod
     def of_rules(cls, texts):
@@ -53,9 +59,17 @@ class Policy:
         return self.rules.get(name, [])
 
     def above(self, floor):
-        """Return this policy with the other one's forbidden rules added."""
+        """Return this policy with what the other one forbids and the floor of that one, which nothing here loosens."""
         forbidden = list(dict.fromkeys([*self.tier("forbidden"), *floor.tier("forbidden")]))
-        return replace(self, rules=self.rules | {"forbidden": forbidden})
+        more = (block.tightening() if block.is_floor else block.forbidding() for block in floor.blocks)
+        return replace(self, rules=self.rules | {"forbidden": forbidden}, blocks=(*self.blocks, *more))
+
+    def seen(self, facts):
+        """Return this policy as it holds for one call: with the rules and the mode of the blocks that apply to it."""
+        if not self.blocks:
+            return self
+        mode, rules = in_force(self, facts)
+        return replace(self, mode=mode, rules=rules, blocks=())
 
 
 def default_policy(mode="irreversible"):
@@ -87,17 +101,31 @@ def read_policy(text):
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PolicyError(f"The policy is not valid TOML: {error}.") from None
-    strange = sorted(set(data) - {"mode", "rehearse", "tests", "trust", *TIERS})
+    strange = sorted(set(data) - {*KEYS, *TIERS})
     if strange:
-        raise PolicyError(
-            f"Unknown key {strange[0]!r}; a policy has mode, {', '.join(TIERS)}, rehearse, trust and tests."
-        )
+        raise PolicyError(f"Unknown key {strange[0]!r}; a policy has {', '.join((*TIERS, *KEYS))}.")
     mode = data.get("mode", "irreversible")
     if mode not in MODES:
         raise PolicyError(f"Unknown mode {mode!r}; choose one of {', '.join(MODES)}.")
     rules, tests = _rules(data), _tests(data.get("tests", []))
     trust, rehearse = read_trust(data.get("trust", {})), _rehearse(data.get("rehearse", []))
-    return Policy(mode=mode, rules=rules, tests=tests, text=text, trust=trust, rehearse=rehearse)
+    targets = read_targets(data.get("targets", {}))
+    blocks = read_blocks(data.get("when", []), targets) + (
+        read_floor(data["floor"], targets) if "floor" in data else ()
+    )
+    more = {"trust": trust, "rehearse": rehearse, "targets": targets, "blocks": blocks}
+    found = Policy(mode=mode, rules=rules, tests=tests, text=text, **more)
+    if (
+        sum(map(len, rules.values())) + sum(len(listed) for block in blocks for listed in block.rules.values())
+        > MAX_RULES
+    ):
+        raise PolicyError(f"A policy can have at most {MAX_RULES:,} rules.")
+    return found
+
+
+def targets_of(text):
+    """Return {target: what belongs to it} as a policy's text has it, which has been read before."""
+    return tomllib.loads(text).get("targets", {})
 
 
 def _rehearse(tiers):
@@ -119,8 +147,8 @@ def _rules(data):
                 reason = too_broad(rule)
                 if reason:
                     raise PolicyError(reason)
-    if sum(map(len, rules.values())) > MAX_RULES:
-        raise PolicyError(f"A policy can have at most {MAX_RULES:,} rules.")
+        if named := next((rule for rule in rules[tier] if rule.tool in CLASSES), None):
+            raise PolicyError(f"{named.text} in {tier} belongs into a block [[when]], or into the table floor.")
     return rules
 
 

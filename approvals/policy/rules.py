@@ -22,6 +22,12 @@ WRAPPERS = names(
     """
 )
 MANY_IN_ONE = {"git"}
+# Rules for a class of calls, which stand in the blocks [[when]] of a policy and hold for every tool alike.
+CLASSES = {
+    "writes": "what may change something on another system",
+    "reads": "what only reads on another system",
+    "calls": "every call",
+}
 MAX_RULE = 1000
 WILD = "\x01"
 NOWHERE = "/\0"  # a folder that no path can name, so that without a workspace relative rules cover nothing
@@ -30,11 +36,21 @@ SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9_*-]*)(?:\((.*)\))?", re.DOTALL)
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: a tool and, in parentheses, a pattern of its input. `text` is the rule as written."""
+    """One rule: a tool and, in parentheses, a pattern of its input. `text` is the rule as written.
+
+    One of a block `[[when]]` has its conditions in `text`; `at_target`: they name the target that a call acts on, so
+    that the rule covers what a call does there.
+    """
 
     text: str
     tool: str
     spec: str | None
+    at_target: bool = False
+
+    @property
+    def written(self):
+        """The rule as written, without the conditions of its block."""
+        return self.tool if self.spec is None else f"{self.tool}({self.spec})"
 
     @cached_property
     def tokens(self):
@@ -118,8 +134,8 @@ def joined(words):
     return None if text.count("\0") != max(len(words) - 1, 0) or WILD in text else text
 
 
-def parse_rule(text):
-    """Parse one rule; PolicyError says what is wrong with it."""
+def parse_rule(text, *, where="", at_target=False):
+    """Parse one rule; PolicyError says what is wrong with it. `where`: the conditions of its block, if it has one."""
     if not isinstance(text, str) or not text.strip():
         raise PolicyError("A rule must be text such as Bash(git status).")
     if len(text) > MAX_RULE:
@@ -129,7 +145,8 @@ def parse_rule(text):
     match = SHAPE.fullmatch(text.strip())
     if not match:
         raise PolicyError(f"{text} is not a rule: write Tool or Tool(what), such as Bash(npm test).")
-    return Rule(text.strip(), match.group(1), match.group(2))
+    shown = f"{text.strip()}, where {where}" if where else text.strip()
+    return Rule(shown, match.group(1), match.group(2), at_target)
 
 
 def too_broad(rule):

@@ -9,7 +9,8 @@ import time
 from dashboard.workers.loop import answer_lines
 
 from .classify import classify
-from .policy import Policy, load_policy, read_policy
+from .policy import Policy, load_policy, read_policy, targets_of
+from .undecided import warnings_of
 from .unmatched import never_matching, shadowed_by_earlier
 from .verdict import PolicyError
 
@@ -65,8 +66,18 @@ def check(text, below=""):
     except PolicyError as error:
         return {"problem": str(error)}
     rules = {tier: [rule.text for rule in listed] for tier, listed in policy.rules.items()}
+    blocks = [_told_block(block) for block in policy.blocks]
     trust = dataclasses.asdict(policy.trust)
     never = never_matching(policy)
     told = {"mode": policy.mode, "rules": rules, "tests": len(policy.tests), "never": never, "trust": trust}
     shadowed = shadowed_by_earlier(policy, read_policy(below) if below else None)
+    told |= {"blocks": blocks, "targets": targets_of(policy.text), "warnings": warnings_of(policy)}
     return told | {"rehearse": list(policy.rehearse), "shadowed": shadowed}
+
+
+def _told_block(block):
+    """Return a block as JSON: `rules` by tier as they are written, `labels` as verdicts name them."""
+    conditions = {key: list(test.texts) for key, test in block.conditions.items()}
+    rules = {tier: [rule.written for rule in listed] for tier, listed in block.rules.items() if listed}
+    labels = {tier: [rule.text for rule in listed] for tier, listed in block.rules.items() if listed}
+    return {"conditions": conditions, "rules": rules, "labels": labels, "mode": block.mode, "is_floor": block.is_floor}

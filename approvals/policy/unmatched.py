@@ -6,7 +6,7 @@ import shlex
 from .classify import classify
 from .paths import is_protected, is_secret
 from .policy import Policy
-from .rules import FILE_READERS, FILE_WRITERS, WILD
+from .rules import CLASSES, FILE_READERS, FILE_WRITERS, WILD
 from .verdict import ALLOWING, RESTRICTING, TIERS
 
 OWN_TOOLS = ("Bash", "WebFetch", "WebSearch", "Task", "Agent", "mcp", *FILE_WRITERS, *FILE_READERS)
@@ -18,8 +18,8 @@ ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 def never_matching(policy):
     """Return a sentence for each rule that can never match."""
     found = []
-    for tier, rules in policy.rules.items():
-        for rule in rules:
+    for tier, rules in ((tier, rules) for each in (policy, *policy.blocks) for tier, rules in each.rules.items()):
+        for rule in (rule for rule in rules if rule.tool not in CLASSES):
             why = _malformed(rule) or (_cannot_allow(rule, policy) if tier in ALLOWING else None)
             if why:
                 found.append(f"{rule.text} in {tier} can never match: {why}.")
@@ -45,10 +45,10 @@ def shadowed_by_earlier(policy, floor=None):
 
 
 def _shadows(tier, wide, narrow):
-    return _takes_all_of(wide, narrow) and (tier in RESTRICTING or _allows_as_much(wide, narrow))
+    return takes_all_of(wide, narrow) and (tier in RESTRICTING or _allows_as_much(wide, narrow))
 
 
-def _takes_all_of(wide, narrow):
+def takes_all_of(wide, narrow):
     """Return True if each call that `narrow` matches is one that `wide` matches as well."""
     if wide.tool != narrow.tool:
         globbed = wide.tool.startswith("mcp__") and wide.tool.endswith("*") and wide.spec is None
