@@ -316,7 +316,7 @@ def _edited(action: Action, answer: Answer) -> Edited | None:
     if sha256(calls.canonical(*call, shown)) == answer.digest:
         return None
     try:
-        found = judge(*call, action.team_id)
+        found = judge(*call, action.team_id, agent=action.agent.name)
     except PolicyUnavailable as error:
         raise unavailable(f"The policy could not be evaluated ({error}), so the edit was not saved.") from None
     if found.tier == Tier.FORBIDDEN:

@@ -212,15 +212,16 @@ def check_consumable(action: Action, digest: str):
 
 
 def _check_policy_again(action: Action):
-    """Revoke the approval if the policy has changed since and forbids the call or takes more approvals than it has.
+    """Revoke the approval if the policy forbids the call now, or takes more approvals than it has.
 
-    What a person approved otherwise stays approved, also if the new policy would have asked. Problem 409 `revoked`; 503
-    if the policy cannot be evaluated.
+    It may have changed since, or its hours have. What a person approved otherwise stays approved, also if the new
+    policy would have asked. Problem 409 `revoked`; 503 if the policy cannot be evaluated.
     """
     environment = action.workspace.environment if action.workspace else None
     policy = policies.active(action.team_id, environment)
     floor = policies.floor(policy)
-    if policy.pk == action.policy_id and (floor is None or floor.created_at <= action.created_at):
+    is_same = policy.pk == action.policy_id and (floor is None or floor.created_at <= action.created_at)
+    if is_same and not policies.has_hours(policy, floor):
         return
     try:
         found = judge_again(action)
@@ -234,7 +235,8 @@ def _check_policy_again(action: Action):
     given = action.decisions.filter(yes).values("user").distinct().count()
     if found.tier != Tier.FORBIDDEN and given >= found.quorum:
         return
-    note = f"Policy version {found.policy.number} was saved after the approval and does not allow this."
+    since = "does not allow this at this hour" if is_same else "was saved after the approval and does not allow this"
+    note = f"Policy version {found.policy.number} {since}."
     by = Actor.system(f"policy {found.policy.number}")
     if withdraw(action, by, note, code=ActionEndCode.REVOKED):
         raise conflict(f"{note} Ask again.", code="revoked", action_status=action.status)

@@ -182,7 +182,8 @@ def _default_expiry(standing: _Standing) -> int:
 def _verdict(call: Call, agent):
     """Return the policy's verdict on a call; doubts and earlier refusals can add reasons or make a person decide."""
     held = call.wraps or can_be_held(call.mode, call.tool, call.workspace)
-    found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, agent.team_id, held=held)
+    by = {"held": held, "agent": agent.name}
+    found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, agent.team_id, **by)
     if call.asks and found.is_allowed:
         also = found.reasons if found.needs_approval else []
         found = replace(found, tier=Tier.HIGH.value, reasons=[ASKED_OVER_THE_API, *also])

@@ -18,6 +18,7 @@ from approvals.evaluation.own_verbs import OWN_VERBS, title_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.policy.verdict import reason
 from approvals.questions import own_questions
+from dashboard.database import clock
 from dashboard.text.strict_json import without_nul
 from workspaces.provisioning.isolation import holds_programs
 from workspaces.secrets.masking import without_credentials
@@ -64,10 +65,13 @@ class PolicyResult:
         return QUORUM.get(self.tier, 1)
 
 
-def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, held: bool = False) -> PolicyResult:
+def judge(
+    tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, held: bool = False, agent: str | None = None
+) -> PolicyResult:
     """Evaluate the call against the active policy. Raise PolicyUnavailable.
 
-    `held`: it will run in the envelope of its verdict (`can_be_held`).
+    `held`: it will run in the envelope of its verdict (`can_be_held`). `agent` is the name of the one that asks;
+    without it each condition about agents is possible.
     """
     if tool in OWN_VERBS:
         title = without_credentials(title_of(tool, arguments, workspace))[:MAX_TITLE]
@@ -79,7 +83,8 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
         floor = policies.floor(policy)
         for each in filter(None, (policy, floor)):
             policies.checked(each)
-        verdict, away = _judged(tool, arguments, cwd, workspace, held=held, policy=policy, floor=floor)
+        around = around_call(agent, workspace)
+        verdict, away = _judged(tool, arguments, cwd, workspace, around, held=held, policy=policy, floor=floor)
         reading = PolicyResult(
             tier=Tier(verdict.tier).value,
             reasons=[without_credentials(str(reason)) for reason in verdict.reasons],
@@ -104,6 +109,16 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
     return adjusted(tool, arguments, reading, workspace)
 
 
+def around_call(agent: str | None, workspace, at=None) -> dict:
+    """Return what the conditions of a policy are asked about besides the call, as a context of approvals.policy.
+
+    `at` is the time of the call, now by default.
+    """
+    found = {"environment": workspace.environment.name if workspace else "", "at": (at or clock.now()).isoformat()}
+    found["labels"] = (workspace.labels or {}) if workspace else {}
+    return found if agent is None else found | {"agent": agent}
+
+
 def _why_own_verb(tool: str, workspace) -> str:
     is_folder = workspace.environment.capabilities.own_folder  # where each piece of what is typed asks
     if tool == "Handrail.Terminal" and not is_folder and not holds_programs(workspace):
@@ -126,16 +141,16 @@ def _for_a_person(tool: str, arguments: dict, reading: PolicyResult) -> PolicyRe
     return replace(reading, tier=Tier.HIGH.value, reasons=[why], undo="unknown", title=title, envelope=None)
 
 
-def _judged(tool: str, arguments: dict, cwd: str | None, workspace, *, held: bool, **by):
+def _judged(tool: str, arguments: dict, cwd: str | None, workspace, around: dict, *, held: bool, **by):
     """Return (verdict, whether the files could not be inspected), of a call that is held or not.
 
     Reads at the code host are run for the agent in a connected folder alone, and not without a plan of how (`context.
     code_host`): else the policy judges the call as if that class of reads were off.
     """
     if not held:
-        return _verdict(tool, arguments, cwd, workspace, **by)
+        return _verdict(tool, arguments, cwd, workspace, terms=around, **by)
     is_folder = workspace.environment.capabilities.own_folder
-    terms = {"held": True, "hosts": network.agent_rules(workspace), "code_host": is_folder}
+    terms = around | {"held": True, "hosts": network.agent_rules(workspace), "code_host": is_folder}
     verdict, away = _verdict(tool, arguments, cwd, workspace, terms=terms, **by)
     if not verdict.code_host_read:
         return verdict, away
@@ -151,8 +166,8 @@ def _judged(tool: str, arguments: dict, cwd: str | None, workspace, *, held: boo
 def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, terms=None, **by):
     """Return (verdict, whether the files could not be inspected).
 
-    `terms` say how the call is held. Where there are symlinks or trusted programs, the policy is evaluated a second
-    time with their targets and digests.
+    `terms` say how the call is held, and who asks. Where there are symlinks or trusted programs, the policy is
+    evaluated a second time with their targets and digests.
     """
     terms = terms or {}
     # Without a workspace no folder belongs to the agent: its cwd is only its own claim.
@@ -206,11 +221,11 @@ def can_be_held(mode: str, tool: str, workspace) -> bool:
 
 
 def judge_or_ask(
-    tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, held: bool = False
+    tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, held: bool = False, agent: str | None = None
 ) -> PolicyResult:
     """Return the verdict; if the policy cannot be evaluated, one that asks a person and says so."""
     try:
-        return judge(tool, arguments, cwd, workspace, team_id, held=held)
+        return judge(tool, arguments, cwd, workspace, team_id, held=held, agent=agent)
     except PolicyUnavailable as error:
         why = reason("high", f"the policy could not be evaluated ({error})")
         return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo="unknown", title=f"Use {tool}"[:MAX_TITLE])
@@ -220,7 +235,8 @@ def judge_again(action: Action) -> PolicyResult:
     """Evaluate the current revision against the policy that is active now. Raise PolicyUnavailable."""
     call = content(action)
     held = action.envelope is not None or can_be_held(action.mode, call["tool"], action.workspace)
-    return judge(call["tool"], call["arguments"], call["cwd"], action.workspace, action.team_id, held=held)
+    by = {"held": held, "agent": action.agent.name}
+    return judge(call["tool"], call["arguments"], call["cwd"], action.workspace, action.team_id, **by)
 
 
 def with_all(actions, *, bodies=True):

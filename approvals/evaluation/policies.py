@@ -90,6 +90,15 @@ def checked(policy: Policy) -> dict:
     return _checked(policy.sha256, policy.text)
 
 
+def has_hours(*saved: Policy | None) -> bool:
+    """Return whether one of these policies judges a call by the hour; also if it cannot be read."""
+    try:
+        blocks = [block for each in filter(None, saved) for block in checked(each)["blocks"]]
+    except (PolicyError, workers.Late):
+        return True
+    return any("hours" in block["conditions"] for block in blocks)
+
+
 def rehearses(policy: Policy | None, tier: str) -> bool:
     """Return whether commands of this tier are tried on a copy of the files as soon as they wait for a person."""
     return policy is not None and tier in checked(policy)["rehearse"]

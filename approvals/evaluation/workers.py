@@ -62,8 +62,10 @@ def classify(
 def check(text: str, below: str = "") -> dict:
     """Load a policy's text and run its tests; return {problem} or {mode, rules, tests, never, shadowed, trust, …}.
 
-    `tests` is their number, `never` has a sentence for each rule that can never match, `shadowed` an entry for each
-    that an earlier one takes all of. `below`: the team's text, for an environment's own. Raise Late on timeout.
+    `tests` is their number, `never` has a sentence for each rule that can never match, `warnings` one for each that
+    never decides, `shadowed` an entry for each that an earlier one takes all of. `blocks` are those with conditions,
+    {conditions, rules, labels, mode, is_floor} each, and `targets` {name: what belongs to it}. `below`: the team's
+    text, for an environment's own. Raise Late on timeout.
     """
     return judges.ask({"check": text, "below": below}, seconds=CHECK_TIMEOUT)
 

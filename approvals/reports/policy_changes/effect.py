@@ -16,7 +16,7 @@ from django.db.models import OuterRef, Subquery
 from approvals.evaluation import policies, workers
 from approvals.evaluation.calls import parsed, root_of, sha256
 from approvals.evaluation.context.symlinks import home_of
-from approvals.evaluation.judge import PolicyResult, adjusted, can_be_held
+from approvals.evaluation.judge import PolicyResult, adjusted, around_call, can_be_held
 from approvals.models import Action, Policy, Revision, Tier
 from approvals.reports.policy_changes.scopes import Scope
 from dashboard.database import clock
@@ -132,8 +132,10 @@ class _Sides:
         saved = Policy.objects.filter(team=scope.team, active=True, environment__isnull=False)
         self.own = {each.environment.name: each for each in saved.select_related("environment")}
         self.hosts: dict = {}  # {workspace id: hosts that it may reach}
-        trusts = [policies.checked(each)["trust"]["programs"] for each in (scope.policy, self.changed)]
-        self.programs = {each["name"]: each for programs in trusts for each in programs}
+        known = [policies.checked(each) for each in (scope.policy, self.changed, self.team, *self.own.values())]
+        self.programs = {each["name"]: each for found in known[:2] for each in found["trust"]["programs"]}
+        # What is compared besides the calls: only what a condition asks about, so that equal calls are judged once.
+        self.asks_about = {key for found in known for block in found["blocks"] for key in block["conditions"]}
 
     def own_name(self, action: Action) -> str:
         name = action.workspace.environment.name if action.workspace else ""
@@ -151,10 +153,18 @@ class _Sides:
         call, workspace = parsed(action.canonical), action.workspace
         root = root_of(workspace) if workspace else None
         context = {"programs": self.programs} if self.programs else {}
+        context |= self._around(action)
         if action.envelope is not None or can_be_held(action.mode, call["tool"], workspace):
             context |= {"held": True, "hosts": self._hosts(workspace), "code_host": False}
         world = {"cwd": call["cwd"], "workspace_root": root, "home": home_of(workspace), "context": context}
         return call["tool"], call["arguments"], world
+
+    def _around(self, action: Action) -> dict:
+        """Return what the conditions are asked about: the labels of today, and the time to a quarter of an hour."""
+        names = {"agent": "agent", "environment": "environment", "label": "labels", "hours": "at"}
+        at = action.created_at.replace(minute=action.created_at.minute // 15 * 15, second=0, microsecond=0)
+        found = around_call(action.agent.name, action.workspace, at=at)
+        return {name: found[name] for condition, name in names.items() if condition in self.asks_about}
 
     def _hosts(self, workspace) -> list:
         if workspace.pk not in self.hosts:
