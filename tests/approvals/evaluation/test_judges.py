@@ -144,7 +144,7 @@ class At:
 
     def __init__(self, environment):
         self.environment, self.source, self.pk, self.key = environment, {}, uuid.uuid4(), "x"
-        self.own_folder = ""
+        self.own_folder, self.labels = "", {}
 
 
 @pytest.mark.django_db
