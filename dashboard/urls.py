@@ -22,6 +22,7 @@ from dashboard.site import (
     purge_person,
     search,
     sessions,
+    set_up,
     teams,
     tokens,
 )
@@ -90,6 +91,7 @@ urlpatterns = [
     path("measures/limits/lift/", measures.lift_cap, name="cap-lift"),
     path("measures/prices/", measures.set_prices, name="prices-set"),
     path("metrics", measures.metrics, name="metrics"),
+    path("set-up/", set_up.set_up, name="set-up"),
     path("more/", desk.more, name="more"),
     path("sign-in/<str:secret>/", accounts.sign_in, name="sign-in"),
     path("accounts/", include(accounts.urlpatterns)),

@@ -59,7 +59,7 @@ def _page(request, refused: TargetForm | None = None):
     for target in LogTarget.objects.filter(team__in=managed).order_by("created_at"):
         of_teams[target.team_id].append(target)
     key = shown_once(request, "log_target_key") or ""
-    context = {"nav": "log", "key": key}
+    context = {"nav": "log-targets", "key": key}
     context["teams"] = [
         (team, of_teams[team.pk], refused if refused and refused.team == team else TargetForm(team=team))
         for team in managed

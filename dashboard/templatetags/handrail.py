@@ -8,7 +8,6 @@ from django import template
 from django.conf import settings
 from django.template.defaultfilters import filesizeformat
 from django.templatetags.static import static
-from django.urls import Resolver404, resolve
 from django.utils.formats import number_format
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
@@ -20,7 +19,7 @@ from dashboard.text import visible_text as shown
 from dashboard.text.labels import STATES, TIERS, UNDO
 from dashboard.text.moments import age, ago, clock, countdown, long_date, until, when
 from dashboard.text.texts import texts_version
-from dashboard.web.navigation import FIRST, REST, Pages
+from dashboard.web.navigation import ENTRIES, ON_THE_BAR, STOP, Page, entry_of, tabs_at
 
 register = template.Library()
 register.filter("event_words", in_words)
@@ -173,19 +172,25 @@ def code_parts(parts):
     return {"marked": format_html_join("", "{}", ((piece,) for piece in pieces)), "note": note}
 
 
-@register.simple_tag
-def nav_pages() -> Pages:
-    """Return the pages whose path is routed, in order."""
-    return Pages([p for p in FIRST if has_page(p.path)], [p for p in REST if has_page(p.path)])
+@register.simple_tag(takes_context=True)
+def navigation(context) -> dict:
+    """Return the pages of the navigation, and the name of the current entry."""
+    path = getattr(context.get("request"), "path", "")
+    return {
+        "entries": ENTRIES,
+        "bar": [page for page in ENTRIES if page.name in ON_THE_BAR],
+        "rest": [page for page in ENTRIES if page.name not in ON_THE_BAR],
+        "bar_names": ON_THE_BAR,
+        "stop": STOP,
+        "current": entry_of(context.get("nav", ""), path),
+    }
 
 
-@register.simple_tag
-def has_page(path: str) -> bool:
-    try:
-        resolve(path)
-    except Resolver404:
-        return False
-    return True
+@register.simple_tag(takes_context=True)
+def page_tabs(context) -> list[tuple[Page, bool]]:
+    """Return the pages beside the shown one as tabs, and whether each is the shown one."""
+    path = getattr(context.get("request"), "path", "")
+    return [(page, page.path == path) for page in tabs_at(path)]
 
 
 @register.simple_tag

@@ -1,4 +1,4 @@
-"""The pages of the navigation, in one order everywhere: phone bar, "More", desktop rail."""
+"""The navigation: nine entries in one order on phone and desktop, and the pages that stand below them."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy
 
 
 class Page(NamedTuple):
-    """A page in the navigation; `name` is also the name of its icon."""
+    """A page that is always one tap away; `name` is also the name of its icon."""
 
     name: str
     path: str
@@ -17,40 +17,60 @@ class Page(NamedTuple):
         return self.name
 
 
-class Pages(NamedTuple):
-    first: list
-    rest: list
-
-    @property
-    def all(self) -> list:
-        return self.first + self.rest
-
-    @property
-    def rest_names(self) -> list:
-        return [page.name for page in self.rest]
-
-
-FIRST = [
+HISTORY = Page("history", "/actions/", gettext_lazy("History"))
+WORKSPACES = Page("workspaces", "/workspaces/", gettext_lazy("Workspaces"))
+TASKS = Page("tasks", "/tasks/", gettext_lazy("Tasks"))
+AGENTS = Page("agents", "/agents/", gettext_lazy("Agents"))
+SET_UP = Page("set-up", "/set-up/", gettext_lazy("Set-up"))
+ENTRIES = [
     Page("desk", "/", gettext_lazy("Desk")),
     Page("waiting", "/waiting/", gettext_lazy("Approvals")),
-    Page("workspaces", "/workspaces/", gettext_lazy("Workspaces")),
-]
-REST = [
-    Page("agents", "/agents/", gettext_lazy("Agents")),
-    Page("agent-runs", "/agent-runs/", gettext_lazy("Agent runs")),
-    Page("history", "/actions/", gettext_lazy("History")),
-    Page("log", "/log/", gettext_lazy("Log")),
+    TASKS,
+    WORKSPACES,
+    AGENTS,
+    HISTORY,
     Page("policy", "/policy/", gettext_lazy("Policy")),
-    Page("measures", "/measures/", gettext_lazy("Measures")),
-    Page("lessons", "/lessons/", gettext_lazy("Lessons")),
-    Page("connect", "/connect/", gettext_lazy("Connect")),
-    Page("team", "/team/", gettext_lazy("Team")),
+    SET_UP,
     Page("me", "/me/", gettext_lazy("Me")),
-    # Set-up begins here.
-    Page("environments", "/environments/", gettext_lazy("Environments")),
-    Page("schedules", "/schedules/", gettext_lazy("Schedules")),
-    Page("artifacts", "/artifacts/", gettext_lazy("Artifacts")),
-    Page("storage", "/storage/", gettext_lazy("Storage")),
-    Page("status", "/status/", gettext_lazy("Status")),
-    Page("stop", "/stop/", gettext_lazy("Stop everything")),
 ]
+STOP = Page("stop", "/stop/", gettext_lazy("Stop everything"))
+ON_THE_BAR = ("desk", "waiting", "workspaces")  # of a phone, beside More
+
+# Pages that stand beside each other as tabs, below the entry that is the first of them.
+TABS = [
+    [TASKS, Page("agent-runs", "/agent-runs/", gettext_lazy("Agent runs"))],
+    [
+        WORKSPACES,
+        Page("lessons", "/lessons/", gettext_lazy("Lessons")),
+        Page("artifacts", "/artifacts/", gettext_lazy("Artifacts")),
+    ],
+    [AGENTS, Page("conversations", "/conversations/", gettext_lazy("Conversations"))],
+    [
+        HISTORY,
+        Page("log", "/log/", gettext_lazy("Log")),
+        Page("measures", "/measures/", gettext_lazy("Measures")),
+    ],
+]
+IN_SET_UP = ("environments", "secrets", "schedules", "connect", "team", "teams", "tokens", "storage", "status")
+# What pages call themselves in their context (`nav`), and the entry that they stand below, if they are none themselves.
+BELOW = {page.name: tabs[0].name for tabs in TABS for page in tabs} | dict.fromkeys(IN_SET_UP, SET_UP.name)
+BELOW |= {"log-targets": SET_UP.name, "search": ENTRIES[0].name}
+# Beginnings of addresses, for pages that say nothing of themselves, such as a question before something is deleted.
+ADDRESSES = {page.path: page.name for page in [*ENTRIES[1:], STOP]}
+ADDRESSES |= {page.path: tabs[0].name for tabs in TABS for page in tabs}
+ADDRESSES |= {f"/{name}/": SET_UP.name for name in IN_SET_UP} | {"/w/": WORKSPACES.name, "/accounts/": "me"}
+
+
+def entry_of(nav: str, path: str = "") -> str:
+    """Return the name of the entry that is current on a page with this `nav`, or at this path if it has none.
+
+    "more" and "stop" are their own; the Desk is for all that stands nowhere else.
+    """
+    if nav:
+        return BELOW.get(nav, nav)
+    return next((name for begin, name in ADDRESSES.items() if path.startswith(begin)), ENTRIES[0].name)
+
+
+def tabs_at(path: str) -> list[Page]:
+    """Return the pages that stand beside the one at this path as tabs; none beside any other page."""
+    return next((tabs for tabs in TABS if any(page.path == path for page in tabs)), [])

@@ -133,7 +133,7 @@ def index(request):
     rows = Secret.objects.filter(team__in=teams).select_related("team").order_by("name", "scope", "team__name")[:500]
     found = [(secret, secrets.state(secret), secret_expiry.is_near(secret)) for secret in rows]
     may_purge = any(request.caller.can("purge", team) for team in teams)
-    return render(request, "workspaces/secrets.html", {"nav": "environments", "secrets": found, "may_purge": may_purge})
+    return render(request, "workspaces/secrets.html", {"nav": "secrets", "secrets": found, "may_purge": may_purge})
 
 
 @sensitive_post_parameters("value")
@@ -244,7 +244,7 @@ def _save(request, form, found=None):
 
 
 def _page(request, form, found=None):
-    context = {"nav": "environments", "form": form, "secret": found}
+    context = {"nav": "secrets", "form": form, "secret": found}
     if found:
         newest = environments.newest([found.team_id])
         names = [e.name for e in newest if found.name in e.secrets.get(found.scope, [])]

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.template import engines
 from django.urls import path as at
 
-from dashboard.web.navigation import FIRST, REST
+from dashboard.web.navigation import ENTRIES, STOP
 from tests.dashboard.frontend import styleguide
 
 POLICY = (
@@ -35,7 +35,7 @@ PART = """{{% extends "base.html" %}}{{% block title %}}Part{{% endblock %}}{{% 
 {{% endblock %}}"""
 
 # All pages of the navigation, whichever exist in this release.
-urlpatterns = [at(place.path.lstrip("/"), lambda request: HttpResponse()) for place in FIRST + REST]
+urlpatterns = [at(place.path.lstrip("/"), lambda request: HttpResponse()) for place in [*ENTRIES, STOP]]
 
 
 class Site:
