@@ -34,10 +34,9 @@ class Row:
         return in_words(self.changed.checks)
 
     @property
-    def counts(self) -> list[tuple[str, int]]:
-        """How many actions of each tier ran, the riskiest first: (label, number)."""
-        tiers = sorted(self.changed.actions, key=TIERS.index, reverse=True)
-        return [(str(TIER_LABELS[tier][0]), self.changed.actions[tier]) for tier in tiers]
+    def calls(self) -> int:
+        """How many calls ran there."""
+        return self.changed.actions.total()
 
 
 @dataclass

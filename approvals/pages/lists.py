@@ -19,6 +19,7 @@ from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.templatetags.handrail import thousands
 from dashboard.text.labels import TIERS
+from dashboard.web import spans
 from dashboard.web.background_requests import takes_parts
 from dashboard.web.pages import Slice, as_uuid, go_to, parameters, signed_in, without
 
@@ -106,7 +107,12 @@ def quiet_words(caller) -> str:
 def history(request):
     caller = request.caller
     chosen = parameters(request, "outcome", "agent", "workspace", "tier", "person", "rule")
-    page = Slice(request, for_rows(_filtered_history(Action.objects.visible_to(caller), chosen)))
+    rows, span = Action.objects.visible_to(caller), None
+    if parameters(request, "since")["since"]:
+        span = spans.span_of(request, clock.now())
+        inside = Q(created_at__lt=span.until) if span.until else Q()
+        rows = rows.filter(inside, created_at__gte=span.since)
+    page = Slice(request, for_rows(_filtered_history(rows, chosen)))
     cards = cards_of(page, caller, clock.now())
     chips = [(f"?{without(request, 'outcome')}", gettext("All"), not chosen["outcome"], None)]
     chips += [_chip(request, "outcome", name, words, chosen) for name, (words, _) in OUTCOMES.items()]
@@ -119,7 +125,9 @@ def history(request):
             "cards": cards,
             "days": _by_day(cards),
             "chosen": chosen,
-            "filtered": any(chosen.values()),
+            "span_words": spans.in_words(span) if span else "",
+            "without_span": f"?{without(request, *spans.NAMES)}",
+            "filtered": bool(span) or any(chosen.values()),
             "outcomes": chips,
             "agents": Agent.objects.visible_to(caller).select_related("owner").order_by("name")[:200],
             "tiers": [(tier.value, TIERS[tier.value][0]) for tier in Tier],

@@ -28,6 +28,7 @@ from approvals.pages import (
     step_up,
     stop,
     talk,
+    tasks,
 )
 from approvals.pages.policy import current, editor, past, rule_of_card, versions
 
@@ -104,6 +105,7 @@ urlpatterns = [
     path("definitions/<str:name>/", agent_definitions.definition, name="agent-definition"),
     path("definitions/<str:name>/edit/", agent_definitions.edit, name="agent-definition-edit"),
     path("definitions/<str:name>/export/<slug:form>/", agent_definitions.export, name="agent-definition-export"),
+    path("tasks/", tasks.tasks, name="tasks"),
     path("agent-runs/", agent_runs.index, name="agent-runs"),
     path("agent-runs/new/", agent_runs.new, name="agent-run-new"),
     path("agent-runs/set-up/", agent_set_up.choose, name="agent-set-up-choose"),

@@ -15,15 +15,14 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals.models import Action, AgentRun, Decision, Status, Tier
 from approvals.notify.routing import note_language
 from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
-from approvals.pages.changed import Row
 from approvals.pages.lists import quiet_words
-from approvals.reports.ask_rate import ask_rate
-from approvals.reports.changed_since import changed_since
+from approvals.reports.tasks import TaskState, tasks_of
+from approvals.reports.tasks.task import OPEN_FOR
 from dashboard.database import clock
 from dashboard.live.feed import cursor_of
 from dashboard.models import Agent, Membership
 from dashboard.people import sessions
-from dashboard.site import desk_troubles, second_factor
+from dashboard.site import desk_changes, desk_troubles, second_factor
 from dashboard.web import spans
 from dashboard.web.pages import came_from, signed_in
 from workspaces.models import Run, State, StateCode, Workspace
@@ -32,11 +31,10 @@ from workspaces.services.retention import What, sweeps
 
 # What a person must be allowed to, to keep a workspace that retention takes.
 KEEPS = {What.ARCHIVE: "use_workspace", What.TRASH: "use_workspace", What.DELETE: "delete_workspace"}
-MAX_CARDS = 5  # cards on the Desk; the others are on Approvals
-MAX_CHANGED = 8  # workspaces on the Desk; the others are on What changed
+MAX_CARDS = 3  # cards on the Desk; the others are on Approvals
+MAX_TASKS, FEW_TASKS = 5, 3  # that go on, on the Desk; the last others fill up to the fewer
+LOOKS_BACK = timedelta(days=7)  # for the last tasks, after a long absence
 VISIT_GAP = timedelta(minutes=30)  # a visit to the Desk is new after a pause this long
-ACTIVE_WITHIN = timedelta(minutes=30)  # agents seen this recently are listed
-QUIET_AFTER = timedelta(minutes=5)  # without a call
 
 
 @signed_in
@@ -47,7 +45,6 @@ def desk(request):
     since = visited or now - timedelta(days=1)
     actions = Action.objects.visible_to(caller)
     waiting = cards_of(for_rows(actions.pending()).order_by("created_at")[:MAX_CARDS], caller, now)
-    agents = list(Agent.objects.visible_to(caller).select_related("owner").order_by("-last_seen_at", "name")[:20])
     return render(
         request,
         "dashboard/desk.html",
@@ -60,16 +57,24 @@ def desk(request):
             "never_picked_up": _never_picked_up(caller, since, now),
             "going": [(each, caller.can(KEEPS[each.what], each.workspace.team_id)) for each in retention.going(caller)],
             "visited": visited,
+            "tasks": _tasks(caller, since, now),
             "counts": _counts(actions, since),
-            "asks": ask_rate(actions, now),
-            "changed": [Row(each) for each in changed_since(caller, since, most=MAX_CHANGED).rows],
+            "changed": desk_changes.changed(caller, since),
             "span_name": spans.VISIT if visited else spans.YESTERDAY,
-            "works_now": [a for a in agents if a.last_seen_at and a.last_seen_at > now - ACTIVE_WITHIN],
-            "quiet_before": now - QUIET_AFTER,
-            "first_run": not agents and not actions.exists(),
+            "first_run": not Agent.objects.visible_to(caller).exists() and not actions.exists(),
             "quiet": "" if waiting else quiet_words(caller),
         },
     )
+
+
+def _tasks(caller, since, now) -> dict:
+    """Return {shown, going_on}: tasks that go on, those that need a person first, and the last others if few do."""
+    found = tasks_of(caller, max(min(since, now - OPEN_FOR), now - LOOKS_BACK))
+    order = list(TaskState)
+    going_on = sorted((task for task in found if task.is_open), key=lambda task: order.index(task.state))
+    others = [task for task in found if not task.is_open]
+    shown = going_on[:MAX_TASKS] + others[: max(0, FEW_TASKS - len(going_on))]
+    return {"shown": shown, "going_on": len(going_on)}
 
 
 def _last_visit(request, now):
@@ -138,6 +143,7 @@ def _never_picked_up(caller, since, now) -> list:
 def _counts(actions, since) -> dict:
     quiet = [Tier.LOW, Tier.MEDIUM]
     return actions.filter(created_at__gte=since).aggregate(
+        ran=Count("pk", filter=Q(consumed_at__isnull=False)),
         allowed=Count("pk", filter=Q(tier__in=quiet) | Q(grant__isnull=False)),
         asked=Count("pk", filter=~Q(tier__in=[*quiet, Tier.FORBIDDEN]) & Q(grant=None)),
         denied=Count("pk", filter=Q(status=Status.DENIED)),

@@ -80,9 +80,12 @@ def persistence_rows(found: dict) -> list[Row]:
 
 @register.filter
 def call_rows(found: dict) -> list[Row]:
+    calls = sum(found[name] for name in ("let_run", "asked", "forbidden"))
+    rate = 100 * found["asked"] / calls if calls else 0
     return [
         Row(gettext("Let run"), _number(found["let_run"]), gettext("Calls that the policy or a grant allowed.")),
         Row(gettext("Asked"), _number(found["asked"]), gettext("Calls about which people were asked.")),
+        Row(gettext("Asks per 100 calls"), _number(rate), gettext("The fewer, the less people are in the way.")),
         Row(gettext("Denied"), _number(found["denied"]), gettext("Those of them that a person denied.")),
         Row(gettext("Forbidden"), _number(found["forbidden"]), gettext("Calls that the policy denied by itself.")),
     ]

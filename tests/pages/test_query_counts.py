@@ -20,7 +20,7 @@ PAGES += ["/tokens/", "/me/"]
 PAGES += ["/changed/?since=week", "/unasked/?since=week"]
 PAGES += ["/w/payments/repo-task-1/", "/w/payments/repo-task-1/checks/", "/w/payments/repo-task-1/snapshots/"]
 PAGES += ["/lessons/", "/w/payments/repo-task-1/notes/"]
-PAGES += ["/schedules/"]
+PAGES += ["/schedules/", "/tasks/?since=week", "/set-up/"]
 PAGES += ["/conversations/", "/w/payments/repo-task-1/conversations/"]
 
 
