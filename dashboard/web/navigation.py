@@ -49,6 +49,7 @@ TABS = [
         HISTORY,
         Page("log", "/log/", gettext_lazy("Log")),
         Page("measures", "/measures/", gettext_lazy("Measures")),
+        Page("oversight", "/oversight/", gettext_lazy("Oversight")),
     ],
 ]
 IN_SET_UP = ("environments", "secrets", "schedules", "connect", "team", "teams", "tokens", "storage", "status")

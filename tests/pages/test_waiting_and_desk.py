@@ -1,6 +1,5 @@
 """What waits: on the Desk, on Approvals, oldest or soonest first, in a constant number of queries."""
 
-
 import re
 import sys
 from datetime import timedelta
