@@ -1,7 +1,6 @@
 """The arguments of a call as its card shows them: short ones, texts, structures, and the agent's own explanation."""
 
-from approvals.pages.structures import MANY_FACTS, Structure, is_structure, structure_of
-from dashboard import json_text
+from approvals.pages.structures import MANY_FACTS, Structure, is_structure, lines_of, structure_of
 
 # Arguments with an agent's explanation; they are shown apart from what would run.
 EXPLANATION_ARGUMENTS = ("description",)
@@ -28,12 +27,9 @@ class ArgumentsPart:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """The other arguments: [(name, text, or JSON for other types)]; none if `structures` has them."""
+        """The other arguments: [(name, text)]; none if `structures` has them."""
         short = self._short() if len(self._short()) <= MANY_FACTS else []
-        return [
-            (name, value if isinstance(value, str) else json_text.dumps(value, ensure_ascii=False))
-            for name, value in short
-        ]
+        return [line for name, value in short for line in lines_of(name, value)]
 
     def _short(self) -> list[tuple]:
         return [
