@@ -159,14 +159,19 @@ def extend(action: Action, *, caller):
             raise answer_conflict(action)
 
 
-def _not_used(action: Action, caller) -> Q:
-    """Match the action while nothing has used its answer: not consumed, not carried out, not told to its agent."""
+def _unused(caller) -> Q:
+    """Match actions of which nothing has used the caller's answer: not consumed, carried out or told to an agent."""
     unheard = Q(agent_seen_at=None) | Q(agent_seen_at__lt=F("decided_at"))
     approved = Q(status=Status.APPROVED, consumed_at=None, operation=None)
-    in_time = Q(expires_at__gt=clock.now(), digest=action.digest)
+    in_time = Q(expires_at__gt=clock.now())
     mine = Q(decisions__final=True, decisions__user=caller.user, decisions__verdict__in=(APPROVE, DENY))
+    return unheard & (approved | Q(status=Status.DENIED)) & in_time & mine
+
+
+def _not_used(action: Action, caller) -> Q:
+    """Match the action, as it is now, while nothing has used the caller's answer."""
     # The id inside too, so that the database looks at this action alone.
-    answered = Action.objects.filter(unheard & (approved | Q(status=Status.DENIED)) & in_time & mine, pk=action.pk)
+    answered = Action.objects.filter(_unused(caller), pk=action.pk, digest=action.digest)
     return Q(pk__in=answered.values("pk"))
 
 
@@ -174,6 +179,14 @@ def may_take_back(action: Action, caller) -> bool:
     """Return whether the caller gave the action's last answer and nothing has used it yet."""
     may = caller.is_person and caller.can("decide", action.team_id)
     return may and Action.objects.filter(_not_used(action, caller), pk=action.pk).exists()
+
+
+def those_to_take_back(actions, caller) -> set:
+    """Return the ids of those actions of a queryset whose answer the caller may take back, by one query."""
+    teams = [team for team in caller.team_ids if caller.can("decide", team)]
+    return (
+        set(actions.filter(_unused(caller), team__in=teams).values_list("pk", flat=True)) if caller.is_person else set()
+    )
 
 
 def take_back(action: Action, *, caller):

@@ -12,7 +12,7 @@ from django.db.models import Q, UUIDField
 from django.utils.text import Truncator
 
 from approvals.actions import asked_by_run, bound_files, interrupts, questions_to_agents
-from approvals.actions.decisions import decide, extend, may_take_back, take_back
+from approvals.actions.decisions import decide, extend, may_take_back, take_back, those_to_take_back
 from approvals.actions.emergency_stop import lift_stop, stop_everything
 from approvals.actions.expiry import end_if_due, mark_uncertain, sweep
 from approvals.actions.submission import (
@@ -60,6 +60,7 @@ __all__ = [
     "submit",
     "sweep",
     "take_back",
+    "those_to_take_back",
 ]
 
 SNAPSHOT_TIMEOUT = 60

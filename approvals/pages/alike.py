@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.http import Http404
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
@@ -14,7 +15,7 @@ from approvals.actions import gate
 from approvals.actions.answer import Answer
 from approvals.evidence import Allowance
 from approvals.models import Action, Decision
-from approvals.pages import alike_numbers
+from approvals.pages import alike_numbers, together
 from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, differing, kind_of, split, sums_of
 from approvals.pages.alike_table import table_of
 from approvals.pages.card import Card, cards_of, for_rows
@@ -24,7 +25,7 @@ from dashboard.database import clock
 from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, must, parameters, signed_in
 
-STEP_SECONDS = 3.0  # after which the page shows how far it is
+STEP_SECONDS = 0.8  # after which the page shows how far it is
 EVIDENCE_SECONDS = 10  # for the evidence of all, beside 50 ms for each; one has two seconds at most
 VERDICTS = {"approve": gettext_lazy("Approved"), "deny": gettext_lazy("Denied")}
 # {how an action can be undone, as its chip says it (handrail.UNDO): how many of a group are so}, the worst first.
@@ -212,11 +213,14 @@ def _say_how_many(request, verdict: str, wanted: list[str], failed: int, *, then
     """Count the answers that are in the database, whatever happened on the way, and return to the list."""
     ids = [pk for pk in (as_uuid(each.split(":", 1)[0]) for each in wanted[:MAX_ANSWERED]) if pk]
     own = Decision.objects.filter(user=request.user, verdict=verdict, final=True, action__in=ids)
-    done = own.filter(action__in=Action.objects.visible_to(request.caller)).count()
-    if done:
-        words = ngettext("%(word)s: %(n)s request.", "%(word)s: %(n)s requests.", done)
-        messages.success(request, words % {"word": VERDICTS[verdict], "n": done})
-    if (changed := len(ids) - done - failed) > 0:
+    answered = list(
+        Action.objects.visible_to(request.caller).filter(pk__in=own.values("action")).select_related("team")
+    )
+    if answered:
+        words = ngettext("%(word)s: %(n)s request", "%(word)s: %(n)s requests", len(answered))
+        say = words % {"word": VERDICTS[verdict], "n": len(answered)}
+        messages.success(request, format_html("{}{}", say, together.links_to(request, answered)))
+    if (changed := len(ids) - len(answered) - failed) > 0:
         messages.warning(
             request,
             gettext("%(changed)s had changed or ended meanwhile. They were not answered.") % {"changed": changed},

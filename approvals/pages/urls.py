@@ -29,6 +29,7 @@ from approvals.pages import (
     stop,
     talk,
     tasks,
+    together,
 )
 from approvals.pages.policy import current, editor, past, rule_of_card, versions
 
@@ -36,6 +37,8 @@ urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
     path("waiting/alike/<uuid:pk>/", alike.alike, name="alike"),
     path("waiting/alike/<uuid:pk>/table/", alike.table, name="alike-table"),
+    path("waiting/together/<slug:team>/<str:numbers>/", together.together, name="together"),
+    path("waiting/together/<slug:team>/<str:numbers>/undo/", together.undo, name="together-undo"),
     path("actions/", lists.history, name="history"),
     path("actions/<uuid:pk>/", actions.action, name="action"),
     path("actions/<uuid:pk>/approve/", actions.approve, name="action-approve"),

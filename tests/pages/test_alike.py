@@ -104,7 +104,7 @@ def test_cards_answered_or_changed_meanwhile_are_left_and_named(pushes, decide, 
     stale["action"][1] = f"{pushes[1].pk}:{'0' * 64}"
     shown = client.post(address(pushes[0]), stale | {"verdict": "approve"}, follow=True).content.decode()
     assert statuses(pushes) == ["denied", "pending", "approved", "approved", "approved"]
-    assert "Approved: 3 requests." in shown
+    assert "Approved: 3 requests ·" in shown
     assert "2 had changed or ended meanwhile. They were not answered." in shown
 
 
@@ -145,7 +145,7 @@ def test_many_are_answered_within_one_limit_for_evidence_while_the_page_says_how
         shown = client.post(address(asked[0]), sent, headers={"HX-Request": "true"})
     assert steps == list(range(1, 8))
     assert (shown.status_code, shown.headers["HX-Redirect"]) == (204, "/waiting/")
-    assert "Approved: 8 requests." in client.get("/waiting/").content.decode()
+    assert "Approved: 8 requests ·" in client.get("/waiting/").content.decode()
     assert (len(limits), sum(limits) <= 2) == (8, True)  # what is left of one second, for fewer and fewer
 
 
@@ -157,7 +157,7 @@ def test_the_count_at_the_end_is_of_what_is_in_the_database(pushes, decide, alic
         decide(action, "approve", by=alice)
     client.post(address(pushes[0]), sent_next(re.sub(r"\s+", " ", text)))
     text = client.get("/waiting/").content.decode()
-    assert "Denied: 1 request." in text
+    assert "Denied: 1 request ·" in text
     assert "4 had changed or ended meanwhile. They were not answered." in text
     assert statuses(pushes) == ["denied", *["approved"] * 4]
 
@@ -166,7 +166,7 @@ def test_a_second_click_that_came_too_late_for_some_counts_none_as_changed(pushe
     client = browser_of(bob)
     late = {"said": "2"}  # the other request was faster with two of them
     text = client.post(address(pushes[0]), picked(*pushes) | late | {"verdict": "deny"}, follow=True).content.decode()
-    assert "Denied: 5 requests." in text
+    assert "Denied: 5 requests ·" in text
     assert "had changed or ended meanwhile" not in text
 
 
