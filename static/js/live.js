@@ -50,10 +50,25 @@ function missed() {
 
 function show(text) {
   body.toggleAttribute("data-offline", text !== "");
+  showRunner(text === "");
   if (!line || line.textContent === text) return;
   line.textContent = text;
   line.hidden = text === "";
   body.dispatchEvent(new CustomEvent("reach", { detail: { reached: text === "" } }));
+}
+
+// What the header says of the runner came with the page: without an answer of the server it is not known any more.
+function showRunner(isKnown) {
+  const state = document.querySelector(".top .me .state");
+  if (!state || isKnown === !state.hasAttribute("data-was")) return;
+  if (isKnown) {
+    [state.dataset.tone, state.textContent] = JSON.parse(state.dataset.was);
+    state.removeAttribute("data-was");
+  } else {
+    state.dataset.was = JSON.stringify([state.dataset.tone, state.textContent]);
+    state.dataset.tone = "quiet";
+    state.textContent = gettext("Runner: not known");
+  }
 }
 
 async function ask() {

@@ -9,14 +9,21 @@ const SAYS = IN_GERMAN
 const UNSURE = IN_GERMAN
   ? "Ob Ihre Antwort angekommen ist, ist hier nicht bekannt. Sie wird nicht noch einmal gesendet: Sehen Sie nach, sobald Sie wieder verbunden sind."
   : "Whether your answer arrived is not known here. It is not sent again: look when you are connected again.";
-const words = (says, link) => `<!DOCTYPE html><html lang="${IN_GERMAN ? "de" : "en"}"><head><meta charset="utf-8">
+// Until Handrail answers again; then the page that was wanted comes by itself.
+const RETURNS = `const look = async () => {
+  try { if ((await fetch("/healthz", { cache: "no-store" })).ok) return location.reload(); } catch {}
+  setTimeout(look, 3000);
+};
+addEventListener("online", look, { once: true });
+setTimeout(look, 3000);`;
+const words = (says, link, nonce) => `<!DOCTYPE html><html lang="${IN_GERMAN ? "de" : "en"}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>Offline · Handrail</title><style>body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem}
 a{display:inline-block;padding:.7rem 1rem;border:1px solid;border-radius:10px;color:inherit}</style></head>
 <body><main><h1>${SAYS[0]}</h1>
 <p>${says}</p>
-<p><a href="${link}">${SAYS[2]}</a></p></main></body></html>`;
-const OFFLINE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+<p><a href="${link}">${SAYS[2]}</a></p></main><script nonce="${nonce}">${RETURNS}</script></body></html>`;
+const policy = (nonce) => `default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-${nonce}'; connect-src 'self'; base-uri 'none'; form-action 'none'`;
 
 addEventListener("install", () => skipWaiting());
 addEventListener("activate", (event) => event.waitUntil(Promise.all([preload(), clients.claim()])));
@@ -42,8 +49,9 @@ async function page(event) {
 function offline(url) {
   const { pathname, search } = new URL(url);
   const says = search === "?unsure=1" ? [UNSURE, pathname] : [SAYS[1], ""];
-  const headers = { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": OFFLINE_POLICY, "Cache-Control": "no-store" };
-  return new Response(words(...says), { status: 503, headers });
+  const nonce = crypto.randomUUID();
+  const headers = { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": policy(nonce), "Cache-Control": "no-store" };
+  return new Response(words(...says, nonce), { status: 503, headers });
 }
 
 addEventListener("push", (event) => {

@@ -194,12 +194,15 @@ export class Line {
       if (this.live && !this.held) this.socket.send(chunk);
     }
     this.waking = true; // where it is asleep
-    if (this.held || !this.live) this.on.unsent();
+    if (this.held || !this.live) {
+      this.on.unsent();
+      setTimeout(() => this.on.unsent(), LATE_MS + 50);
+    }
     return true;
   }
 
-  // What was typed and waits for the connection, or for the person (held): {bytes, held, lost}; null if there is nothing. It is
-  // lost where there will be no connection.
+  // What was typed and waits for the connection, or for the person (held): {bytes, held, late, lost}; null if there is nothing. What
+  // is late is not sent by itself; it is lost where there will be no connection.
   unsent() {
     if (!this.typed.length || (this.live && !this.held)) return null;
     const bytes = new Uint8Array(this.waiting);
@@ -208,7 +211,8 @@ export class Line {
       bytes.set(chunk.bytes, at);
       at += chunk.bytes.length;
     }
-    return { bytes, held: this.live && this.held, lost: this.over };
+    const late = this.held || Date.now() - this.typed[0].at > LATE_MS;
+    return { bytes, held: this.live && this.held, late, lost: this.over };
   }
 
   sendTyped() {

@@ -22,7 +22,8 @@ export function wireUnsent(line, focus) {
       about.textContent = "";
       return had && focus();
     }
-    const words = unsent.lost ? gettext("Not sent:") : unsent.held ? gettext("Not sent, as the connection was lost:") : gettext("Sent once connected:");
+    // What is late waits for the person, before the connection is back as after; the rest goes by itself.
+    const words = unsent.lost ? gettext("Not sent:") : unsent.late ? gettext("Not sent. Send it when the connection is back:") : gettext("Not sent yet:");
     if (about.textContent !== words) about.textContent = words;
     text.textContent = readable(unsent.bytes);
     send.hidden = !unsent.held;

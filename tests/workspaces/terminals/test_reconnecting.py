@@ -65,7 +65,7 @@ def test_what_is_typed_meanwhile_is_in_view_and_arrives_once(cabled, lead):
         cable.cut(lost_ms=0)
         expect(state(page)).to_have_text("Reconnecting…")
         typing(page).press_sequentially(letters[at + 3 : at + 6])
-        expect(unsent).to_contain_text("Sent once connected:")
+        expect(unsent).to_contain_text("Not sent yet:")
         expect(unsent).to_contain_text(letters[at + 3 : at + 6])
         cable.broken = False
         page.evaluate("dispatchEvent(new Event('online'))")
@@ -85,6 +85,7 @@ def away_for_long(page, cable, text: str):
     expect(state(page)).to_have_text("Reconnecting…")
     typing(page).press_sequentially(text)
     page.wait_for_timeout(5_500)
+    expect(page.locator("#terminal-unsent")).to_contain_text("Not sent. Send it when the connection is back:")
     cable.broken = False
     page.evaluate("dispatchEvent(new Event('online'))")
     connected(page)
@@ -94,7 +95,7 @@ def test_what_is_late_is_sent_only_when_the_person_says_so(cabled):
     page, cable, _ = cabled("stty -echo; echo ready; cat -n")
     away_for_long(page, cable, "rm it\r")
     unsent = page.locator("#terminal-unsent")
-    expect(unsent).to_contain_text("Not sent, as the connection was lost:")
+    expect(unsent).to_contain_text("Not sent. Send it when the connection is back:")
     expect(unsent.locator("code")).to_have_text("rm it⏎")
     typing(page).press_sequentially("now\r")  # waits behind it
     expect(unsent.locator("code")).to_have_text("rm it⏎now⏎")
