@@ -10,6 +10,7 @@ from dashboard.problems import invalid
 from dashboard.text.strict_json import canonical
 
 MAX_BYTES = 64 * 1024
+ORDER = "x-handrail-order"  # the names of the properties as they were sent: PostgreSQL's jsonb orders them otherwise
 TEXT, YES_NO, WHOLE = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}
 
 
@@ -43,7 +44,8 @@ def save(team_id, schema: dict) -> ToolSchema:
         raise invalid(f"input_schema can have at most {MAX_BYTES:,} bytes.")
     if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), dict):
         raise invalid("input_schema must be the JSON schema of an object.")
-    return ToolSchema.objects.get_or_create(team_id=team_id, sha256=sha256(text), defaults={"schema": schema})[0]
+    kept = schema | {ORDER: list(schema.get("properties", {}))}
+    return ToolSchema.objects.get_or_create(team_id=team_id, sha256=sha256(text), defaults={"schema": kept})[0]
 
 
 def of_action(action) -> dict:

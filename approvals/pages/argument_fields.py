@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from django import forms
 from django.utils.translation import gettext, gettext_lazy
 
+from approvals.evaluation.tool_schemas import ORDER
 from approvals.pages.exact_field import CODE, ExactField
 from dashboard import json_text
 from dashboard.problems import Problem
@@ -30,12 +31,12 @@ class Argument:
 
 
 def arguments_in(given: dict, schema: dict) -> list[Argument]:
-    """Return the arguments of a call and those that its tool's schema names besides, required ones first."""
+    """Return the arguments of a call and those that its tool's schema names besides, in the order of the schema."""
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
-    required = schema.get("required")
-    first = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
-    names = dict.fromkeys([*first, *sorted(given), *sorted(map(str, properties))])
+    order = schema.get(ORDER)
+    ordered = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
+    names = dict.fromkeys([*ordered, *map(str, properties), *sorted(given)])
     return [_argument(name, given, properties.get(name)) for name in names if name in given or name in properties]
 
 

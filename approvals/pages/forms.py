@@ -1,11 +1,13 @@
 """Forms for editing a call on its card."""
 
 from django import forms
+from django.utils.html import format_html
 from django.utils.translation import gettext, gettext_lazy
 
 from approvals.evaluation import tool_schemas
-from approvals.pages.argument_fields import MAX_FIELDS, Argument, arguments_in, field_for, value_from
+from approvals.pages.argument_fields import MAX_FIELDS, WHOLE, Argument, arguments_in, field_for, value_from
 from approvals.pages.exact_field import ExactField, name_originals
+from approvals.policy.deeds import CURRENCIES, amount_of
 from dashboard.problems import Problem
 from dashboard.text.strict_json import loads
 
@@ -32,10 +34,13 @@ class CommandForm(forms.Form):
 class FieldsForm(forms.Form):
     """Edits each argument in a field of its own, whose value keeps its type."""
 
-    def __init__(self, data=None, *, arguments: dict, fields: list[Argument]):
+    def __init__(self, data=None, *, tool: str, arguments: dict, fields: list[Argument]):
         super().__init__(data)
         self.before, self.named = arguments, {f"arg-{number}": each for number, each in enumerate(fields)}
         self.fields |= {name: field_for(each) for name, each in self.named.items()}
+        for name, argument in self.named.items():
+            if words := _meaning(tool, argument, arguments):
+                self.fields[name].help_text = format_html("{} {}", words, self.fields[name].help_text)
         self.fields["comment"] = CommandForm.base_fields["comment"]
         self.wanted = {}
 
@@ -56,6 +61,18 @@ class FieldsForm(forms.Form):
 
     def arguments(self) -> dict:
         return self.wanted
+
+
+def _meaning(tool: str, argument: Argument, arguments: dict) -> str:
+    """Return what a sum in the smallest unit of its currency means, as it is read: "12990 means 129.90 EUR."."""
+    if argument.kind != WHOLE or not argument.is_given:
+        return ""
+    currency = {name: arguments[name] for name in CURRENCIES if name in arguments}
+    amount = amount_of(tool, {argument.name: argument.value, **currency})
+    number = amount.partition(" ")[0].replace(",", "")
+    if not amount or number == str(argument.value):
+        return ""
+    return gettext("%(number)s means %(amount)s.") % {"number": argument.value, "amount": amount}
 
 
 class ArgumentsForm(forms.Form):
@@ -94,4 +111,4 @@ def _form(card, data, as_json: bool):
     fields = arguments_in(card.arguments, tool_schemas.of_action(card.action))
     if as_json or not fields or len(fields) > MAX_FIELDS:
         return ArgumentsForm(data, arguments=card.arguments, shown=card.arguments_json)
-    return FieldsForm(data, arguments=card.arguments, fields=fields)
+    return FieldsForm(data, tool=card.action.tool, arguments=card.arguments, fields=fields)

@@ -176,6 +176,19 @@ def test_any_call_can_be_edited_as_json(asked, browser_of, bob):
     assert 'name="arguments_json"' in page
 
 
+def test_fields_stand_in_the_order_of_the_schema_and_what_it_does_not_name_after_them(asked, form):
+    names, _ = form(asked(input_schema=SCHEMA))
+    assert sorted(names, key=lambda name: int(names[name].rpartition("-")[2])) == [*SCHEMA["properties"], "more"]
+
+
+def test_a_sum_in_cents_says_what_it_means(asked, browser_of, bob):
+    given = {"charge": "ch_1", "amount": 12990, "currency": "eur", "attempts": 3}
+    action = asked(given, tool="mcp__stripe__create_refund")
+    page = browser_of(bob).get(f"/actions/{action.pk}/edit/").content.decode()
+    assert "12990 means 129.90 EUR." in page
+    assert page.count(" means ") == 1
+
+
 def test_a_schema_is_kept_once_and_must_be_one_of_an_object(asked, post, agent_token):
     asked(input_schema=SCHEMA)
     asked(input_schema=SCHEMA)

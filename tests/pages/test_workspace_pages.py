@@ -216,6 +216,7 @@ def test_a_restore_is_asked_for_and_its_end_offers_the_way_back(workspace, lena,
     outcome["proof"] = {"entries": 12, "differ": 0}
     Operation.objects.update(phase="settled", outcome=outcome)
     text = read(client, response.headers["Location"])
+    assert "<h1>Restoring: done</h1>" in text
     assert "Restored to snapshot 1. Verified." in text
     assert "Undo: restore snapshot 2" in text
     assert f'href="{HERE}snapshots/2/restore/"' in text

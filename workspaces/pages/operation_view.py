@@ -89,6 +89,17 @@ class OperationView:
         return OPERATION_LABELS.get(self.kind) or gettext("Working")
 
     @property
+    def heading(self) -> str:
+        """What it does, and once it is over how it ended: "Restoring: done"."""
+        if not self.is_over:
+            return self.words
+        if self.is_uncertain:
+            return gettext("%(operation)s: outcome unknown") % {"operation": self.words}
+        if self.went_well:
+            return gettext("%(operation)s: done") % {"operation": self.words}
+        return gettext("%(operation)s: not done") % {"operation": self.words}
+
+    @property
     def step(self) -> str:
         if self.waits or self.row.phase == "due":
             return self.waits or gettext("queued")
