@@ -184,6 +184,7 @@ SECRET_KEY = read_or_make(KEYS_DIR / "secret_key")
 
 ALLOWED_HOSTS = sorted({_desk.hostname, _public.hostname, "localhost", "127.0.0.1", "[::1]", "handrail.internal"})
 CSRF_TRUSTED_ORIGINS = [HANDRAIL_DESK_URL]
+CSRF_FAILURE_VIEW = "dashboard.web.typed.form_expired"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _over_tls or HANDRAIL_DESK_IS_LOCAL
 # Cookies are not separated by port: the name keeps two Handrails on one machine apart; __Host- binds it to the host.
 _cookie = "__Host-handrail" if SESSION_COOKIE_SECURE else "handrail"

@@ -30,6 +30,8 @@ from dashboard.problems import Problem
 from dashboard.templatetags.handrail import clock as clock_time
 from dashboard.text.visible_text import visible
 from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, is_wide, must, parameters, signed_in
+from dashboard.web.typed import given as typed_before
+from dashboard.web.typed import keeps_typed
 from workspaces.changes.diff import compare
 
 # CodeMirror inserts style elements, which carry the nonce of the page's scripts.
@@ -55,7 +57,7 @@ def show_card(request, action, *, step="", status=200, given=None, **more):
     """Render the card; `given` is what a person sent in its form, to be sent again."""
     caller, now = request.caller, clock.now()
     card = Card(action, caller, now)
-    card.given = given or {}
+    card.given = given or typed_before(request)
     chosen = chosen_filters(request)
     following = next_card(caller, action, now, chosen)
     placing.on_card(action, card.shown_diffs, caller)
@@ -102,6 +104,7 @@ def action(request, pk):
 
 @signed_in
 @READ_OR_WRITE
+@keeps_typed()
 def approve(request, pk):
     found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
@@ -118,6 +121,7 @@ def approve(request, pk):
 
 @signed_in
 @require_POST
+@keeps_typed(shown_at="action-approve")
 def approve_alone(request, pk):
     """Approve a critical action alone, as the only person in the team who may approve."""
     found = find_action(request, pk)
@@ -129,6 +133,7 @@ def approve_alone(request, pk):
 
 @signed_in
 @READ_OR_WRITE
+@keeps_typed("comment")
 def deny(request, pk):
     found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
@@ -140,6 +145,7 @@ def deny(request, pk):
 
 @signed_in
 @READ_OR_WRITE
+@keeps_typed("text")
 def send_back(request, pk):
     """Send the call back with what the agent should do before it makes it again."""
     found = find_action(request, pk)
@@ -152,6 +158,7 @@ def send_back(request, pk):
 
 @signed_in
 @READ_OR_WRITE
+@keeps_typed("text")
 def ask(request, pk):
     """Ask the agent about its call, which keeps waiting."""
     found = find_action(request, pk)
@@ -247,8 +254,8 @@ def _go_to_next(request, decided, word):
         )
     address = reverse("action", args=[decided.pk])
     shown = visible(decided.title, one_line=True)
-    said = format_html('{}: {} · <a href="{}">{}</a>', word, shown, address, gettext("View"))
-    messages.success(request, format_html("{}{}", said, _undo_button(request, decided)))
+    view = format_html(' · <a href="{}">{}</a>', address, gettext("View"))
+    messages.success(request, format_html("{}: {}{}{}", word, shown, _undo_button(request, decided), view))
     # Who decides in a row of the list stays on the list, or at the card that is open beside it.
     where = request.POST.get("from", "")
     goes_on = as_uuid(where) if where else following and following.pk
@@ -269,6 +276,7 @@ def _undo_button(request, decided) -> str:
 @styles_of_the_editor
 @signed_in
 @READ_OR_WRITE
+@keeps_typed("*", in_session=False)
 def edit(request, pk):
     """Edit the call: show the diff first, then approve the edited version."""
     found = find_action(request, pk)
@@ -277,7 +285,7 @@ def edit(request, pk):
     if not card.may_decide:
         messages.info(request, gettext("This can no longer be changed."))
         return carry_out(request, lambda: None, then=reverse("action", args=[pk]))
-    form = edit_form(card, request.POST or None, as_json=request.GET.get("as") == "json")
+    form = edit_form(card, request.POST or typed_before(request) or None, as_json=request.GET.get("as") == "json")
     wanted = form.arguments() if request.method == "POST" and form.is_valid() else None
     if wanted is not None and "approve" in request.POST:
         comment = form.cleaned_data["comment"].strip()

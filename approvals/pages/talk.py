@@ -16,6 +16,7 @@ from approvals.sessions import messages
 from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, must, parameters, signed_in, take_form
+from dashboard.web.typed import given, keeps_typed
 
 MAX_SHOWN = 30  # messages, the newest
 MAX_INTERRUPTS = 5
@@ -44,6 +45,7 @@ class MessageForm(forms.Form):
 
 @signed_in
 @READ_OR_WRITE
+@keeps_typed("text")
 def talk(request, pk):
     """Show the agent's messages and interrupts, of one session or all; on POST send a message."""
     agent, session = _named(request, pk)
@@ -58,7 +60,7 @@ def talk(request, pk):
             at="text",
             say=gettext("Sent. It reaches the agent with its next step."),
         )
-    return _page(request, agent, session, MessageForm(session=session))
+    return _page(request, agent, session, MessageForm(given(request) or None, session=session))
 
 
 def _page(request, agent: Agent, session: str, form: MessageForm):
@@ -71,9 +73,9 @@ def _page(request, agent: Agent, session: str, form: MessageForm):
 def interrupt(request, pk):
     agent, session = _named(request, pk)
     must(request.caller, "decide", agent.team_id)
-    given = parameters(request, "reason", "minutes")
-    minutes = int(given["minutes"]) if given["minutes"] in map(str, MINUTES) else interrupts.DEFAULT_MINUTES
-    caller, reason = request.caller, given["reason"]
+    wish = parameters(request, "reason", "minutes")
+    minutes = int(wish["minutes"]) if wish["minutes"] in map(str, MINUTES) else interrupts.DEFAULT_MINUTES
+    caller, reason = request.caller, wish["reason"]
     return carry_out(
         request,
         lambda: interrupts.interrupt(agent, session=session, caller=caller, reason=reason, minutes=minutes),

@@ -26,6 +26,7 @@ def page(request):
     teams = SimpleLazyObject(lambda: _teams(getattr(request, "all_teams", None) or caller))
     return context | {
         "caller": caller,
+        "frame": "base.html",  # of a page about an error; for others bare.html, without navigation
         "cursor": request.cursor if hasattr(request, "cursor") else SimpleLazyObject(lambda: cursor_of(caller)),
         "page_address": getattr(request, "page_address", ""),
         "waiting_count": SimpleLazyObject(lambda: _waiting(caller)),

@@ -20,6 +20,7 @@ from dashboard.live.feed import cursor_of
 from dashboard.people import second_factor_rule, teams
 from dashboard.people.access import caller_of
 from dashboard.problems import Problem, not_found, problem_response
+from dashboard.web import typed
 from dashboard.web.background_requests import takes_parts
 from dashboard.web.lookup import PAGE_SIZE, Order, page_of
 
@@ -35,7 +36,9 @@ def signed_in(view):
             if request.htmx:
                 # htmx would follow a redirect and swap the sign-in page into the fragment's place.
                 return HttpResponse(status=204, headers={"HX-Redirect": _sign_in_for(request)})
-            return redirect_to_login(request.get_full_path())
+            return redirect_to_login(
+                typed.keep_until_signed_in(request) if request.method == "POST" else request.get_full_path()
+            )
         request.caller = caller_of(request.user)
         if lacking := second_factor_rule.lacks(request, request.caller):
             return go_to(request, second_factor_rule.mend_at(lacking))

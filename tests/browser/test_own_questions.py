@@ -53,7 +53,7 @@ def test_a_question_is_answered_with_choices_and_words(product, token, person, a
     check(page)
     page.get_by_role("radio", name="next").check()
     page.get_by_role("checkbox", name="browser").check()
-    page.get_by_label("In your own words, also beside a choice").last.fill("and by hand")
+    page.get_by_label("Or add your own words").last.fill("and by hand")
     page.get_by_role("button", name="Answer", exact=True).click()
     expect(page.get_by_text("Answered: Answer 2 questions")).to_be_visible()
     now = product.get(f"/api/v1/actions/{asked['id']}", token).json

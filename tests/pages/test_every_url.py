@@ -9,7 +9,7 @@ import pytest
 from allauth.usersessions.models import UserSession
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 
 from approvals.agent_runs.definitions import content
 from approvals.models import AgentDefinition, AgentRun, AgentSession, Grant, LineComment, LogTarget, Message
@@ -165,7 +165,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
 
     def arguments(route):
         named = {"pk": signed_in.pk, "team": team.slug, "key": workspace.key, "number": 1, "line": 1}
-        named |= {"name": "claude", "form": "letta", "kind": "csv", "agent": "claude-code"}
+        named |= {"name": "claude", "form": "letta", "kind": "csv", "agent": "claude-code", "numbers": str(action.number)}
         for converter, name in re.findall(r"<(\w+):(\w+)>", route):
             if converter == "uuid":
                 named[name] = next((pk for part, pk in about.items() if f"{part}<uuid" in route), uuid.uuid4())
@@ -213,9 +213,11 @@ def test_nobody_comes_in_without_signing_in(site, client):
         if name in OPEN:
             continue
         address = reverse(name, kwargs=site(route))
-        for response in (client.get(address), client.post(address)):
+        _, shown_at, _ = getattr(resolve(address).func, "typed", ((), "", False))
+        form = reverse(shown_at, kwargs=site(route)) if shown_at else address
+        for response, then in ((client.get(address), address), (client.post(address), form)):
             assert response.status_code == 302, (address, response.status_code)
-            assert response.headers["Location"] == f"/accounts/login/?next={address}"
+            assert response.headers["Location"] == f"/accounts/login/?next={then}"
 
 
 def test_a_stranger_finds_nothing_and_changes_nothing(site, browser_of, mallory):

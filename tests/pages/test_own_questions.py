@@ -163,7 +163,10 @@ def test_a_question_without_an_answer_keeps_what_was_typed(question, bob, browse
     text = tight(answer.content.decode())
     assert re.search(r'name="q1"\s+value="2" checked', text)
     assert "but carefully" in text
-    assert "Each question needs a choice" in text
+    assert "Question 2 has no answer yet: “" in text
+    assert re.search(r'<fieldset class="choices" id="q2" aria-invalid="true">', text)
+    focused = re.findall(r"<input[^>]*autofocus", text)
+    assert [re.search(r'name="(\w+)"', field)[1] for field in focused] == ["q2"]
 
 
 def test_comments_that_are_too_long_are_kept_in_their_fields(plan, bob, browser_of):

@@ -91,8 +91,8 @@ def test_a_server_that_asks_for_a_yes_gets_it(ask, bob, browser_of):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"q2": "1"}, "Each question needs a choice"),
-        ({"q1-own": "1"}, "Each question needs a choice"),
+        ({"q2": "1"}, "Question 1 has no answer yet"),
+        ({"q1-own": "1"}, "Question 2 has no answer yet"),
         ({"q1-own": "one", "q2": "1"}, "takes a whole number"),
         ({"q1-own": "1.5", "q2": "1"}, "takes a whole number"),
         ({"q1-own": "5001", "q2": "1"}, "1 to 5000"),
