@@ -165,7 +165,13 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
 
     def arguments(route):
         named = {"pk": signed_in.pk, "team": team.slug, "key": workspace.key, "number": 1, "line": 1}
-        named |= {"name": "claude", "form": "letta", "kind": "csv", "agent": "claude-code", "numbers": str(action.number)}
+        named |= {
+            "name": "claude",
+            "form": "letta",
+            "kind": "csv",
+            "agent": "claude-code",
+            "numbers": str(action.number),
+        }
         for converter, name in re.findall(r"<(\w+):(\w+)>", route):
             if converter == "uuid":
                 named[name] = next((pk for part, pk in about.items() if f"{part}<uuid" in route), uuid.uuid4())
