@@ -90,7 +90,7 @@ clean: ## the environment and what the build brought; never the data in var/
 	@echo "Setting up .venv (once; takes a minute or two)"
 	@echo "1/4 a Python environment"
 	@test -x $(BIN)/python || deploy/with-dots.sh $(PYTHON) -m venv .venv || { echo "python3 cannot make an environment here; on Debian and Ubuntu: apt-get install python3-venv" >&2; rm -rf .venv; exit 1; }
-	@{ PYTHONUNBUFFERED=1 $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --use-pep517 -e . -e ./client || touch .venv/.failed; } | awk -f deploy/pip-progress.awk
+	@{ PYTHONUNBUFFERED=1 $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --use-pep517 -e . -e ./client || touch .venv/.failed; } | $(BIN)/python deploy/pip_progress.py
 	@! rm .venv/.failed 2>/dev/null
 	@touch $@
 

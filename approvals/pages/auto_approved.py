@@ -59,7 +59,7 @@ def _shows(request, looked: bool) -> list[tuple]:
     tail = f"&{rest}" if rest else ""
     return [
         (f"?{rest}", gettext("To look at"), not looked, None),
-        (f"?show=looked{tail}", gettext("Looked at"), looked, None),
+        (f"?show=looked{tail}", gettext("Checked"), looked, None),
     ]
 
 

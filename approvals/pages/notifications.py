@@ -40,7 +40,7 @@ MAX_BODY = 8192  # bytes of what a browser or its service worker sends
 class SettingsForm(forms.Form):
     """What the person wants to be told, when and how."""
 
-    on_duty = forms.BooleanField(label=gettext_lazy("On duty: notify me at all"), required=False)
+    on_duty = forms.BooleanField(label=gettext_lazy("Notify me"), required=False)
     only_critical = forms.BooleanField(label=gettext_lazy("Only critical actions"), required=False)
     teams = forms.MultipleChoiceField(
         label=gettext_lazy("Teams that notify me"), required=False, widget=forms.CheckboxSelectMultiple(), choices=[]

@@ -13,8 +13,8 @@ PLAN, ELICITATION = "ExitPlanMode", "elicitation/create"
 QUESTIONS = tuple(FORMS)
 TOOLS = (*QUESTIONS, PLAN)
 LABELS = dict.fromkeys(QUESTIONS, gettext_lazy("Question")) | {PLAN: gettext_lazy("Plan")}
-REASONS = dict.fromkeys(QUESTIONS, gettext_noop("The agent asks you. No policy answers for you.")) | {
-    ELICITATION: gettext_noop("A server that the agent uses asks you. No policy answers for you."),
+REASONS = dict.fromkeys(QUESTIONS, gettext_noop("The agent is asking you. No rule can answer this.")) | {
+    ELICITATION: gettext_noop("A server that the agent uses is asking you. No rule can answer this."),
     PLAN: gettext_noop("The agent shows its plan before it begins. Each call that needs approval still asks."),
 }
 # {tool: {verdict: what its person did}}, as in "alice answered this".

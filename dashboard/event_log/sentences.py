@@ -21,7 +21,7 @@ WORDS = {
     "action.edited": gettext_lazy("Edited before approval"),
     "action.expired": gettext_lazy("Expired"),
     "action.extended": gettext_lazy("Extended the expiry"),
-    "action.looked_at": gettext_lazy("Looked at what was auto-approved"),
+    "action.looked_at": gettext_lazy("Checked what was auto-approved"),
     "action.question_asked": gettext_lazy("Asked the agent about its call"),
     "action.question_answered": gettext_lazy("Answered a question about its call"),
     "action.reopened": gettext_lazy("Took an answer back"),

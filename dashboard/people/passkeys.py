@@ -34,7 +34,7 @@ def why_not_at(url: str) -> str:
         ip_address(host)
     except ValueError:
         return ""
-    return "It needs a host name; this address is a number."
+    return "Passkeys need a host name, not an IP address."
 
 
 def of(user):

@@ -17,12 +17,13 @@ from dashboard.event_log.sentences import in_words
 from dashboard.text import own_commands, recorded_text
 from dashboard.text import visible_text as shown
 from dashboard.text.labels import STATES, TIERS, UNDO
-from dashboard.text.moments import age, ago, clock, countdown, long_date, until, when
+from dashboard.text.moments import age, ago, clock, countdown, dated, long_date, until, when
 from dashboard.text.texts import texts_version
 from dashboard.web.navigation import ENTRIES, ON_THE_BAR, STOP, Page, entry_of, tabs_at
 
 register = template.Library()
 register.filter("event_words", in_words)
+register.filter("day", dated)
 for time_filter in (age, ago, when, clock, countdown, until, long_date):
     register.filter(time_filter)
 

@@ -7,6 +7,8 @@ from django import template
 from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_lazy
 
+from dashboard.text.labels import TIERS
+
 register = template.Library()
 GB = 10**9
 
@@ -93,7 +95,7 @@ def call_rows(found: dict) -> list[Row]:
 
 @register.filter
 def latency_rows(found: dict) -> list[tuple[str, dict]]:
-    tiers = [(name.capitalize(), summary) for name, summary in found["by_tier"].items()]
+    tiers = [(TIERS[name][0], summary) for name, summary in found["by_tier"].items()]
     return [(gettext("All"), found["all"]), *tiers, *found["by_person"].items()]
 
 

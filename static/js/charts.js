@@ -6,7 +6,7 @@ const drawn = new Map();
 function columnsOf(table) {
   const rows = [...table.tBodies[0].rows];
   const names = [...table.tHead.rows[0].cells].slice(1).map((cell) => cell.textContent.trim());
-  const days = rows.map((row) => Date.parse(`${row.cells[0].textContent.trim()}T00:00Z`) / 1000);
+  const days = rows.map((row) => Date.parse(`${row.cells[0].dataset.day}T00:00Z`) / 1000);
   const values = names.map((_, index) => rows.map((row) => Number(row.cells[index + 1].textContent)));
   const day = table.tHead.rows[0].cells[0].textContent.trim();
   return { names, day, data: [days, ...values] };

@@ -75,14 +75,14 @@ def test_the_page_names_reasons_and_takes_the_mark_with_its_event(ask, bob, brow
     client = browser_of(bob)
     text = read(client, f"/unasked/{SINCE}")
     assert '<span class="chip">deletes</span>' in text
-    assert "1 of 1 is worth a look." in text
+    assert "1 of 1 is worth checking." in text
     answer = client.post("/unasked/looked/", {"action": [action.pk], "next": f"/unasked/{SINCE}"})
     assert (answer.status_code, answer["Location"]) == (302, f"/unasked/{SINCE}")
     assert Look.objects.get().user == bob
     event = Event.objects.get(verb="action.looked_at")
     assert (event.actor_label, event.subject_id) == ("bob", str(action.pk))
-    assert "Nothing is left to look at in this time." in read(client, f"/unasked/{SINCE}")
-    assert "bob looked at it" in read(client, f"/unasked/{SINCE}&show=looked")
+    assert "Nothing is left to check in this time." in read(client, f"/unasked/{SINCE}")
+    assert "bob checked it" in read(client, f"/unasked/{SINCE}&show=looked")
 
 
 def test_the_first_mark_stays(ask, alice, bob, browser_of):
@@ -100,7 +100,7 @@ def test_a_viewer_reads_it_and_may_not_mark(ask, vera, browser_of, read):
     client = browser_of(vera)
     text = read(client, f"/unasked/{SINCE}")
     assert "deletes" in text
-    assert "Looked at all on this page" not in text
+    assert "Mark all on this page as checked" not in text
     client.post("/unasked/looked/", {"action": [action.pk]})
     assert not Look.objects.exists()
 

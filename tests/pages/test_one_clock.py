@@ -11,6 +11,7 @@ from dashboard.database import clock
 from dashboard.models import SignInLink
 from dashboard.people.tokens import sha256
 from dashboard.templatetags import handrail
+from tests.support import CHECKOUT
 
 from .conftest import make_workspace
 
@@ -69,3 +70,22 @@ def test_agents_read_the_same_form_in_utc(ahead, shape):
         shape = "%-d %b %Y %H:%M UTC"
     with timezone.override(ZONE):
         assert clock.in_utc(timezone.localtime(now + ahead)) == (now + ahead).strftime(shape)
+
+
+def test_no_page_has_a_format_of_time_of_its_own():
+    """Times come from the filters of dashboard/text/moments.py; `date` only makes what a form or an address needs."""
+    found = []
+    for path in (CHECKOUT / "templates").rglob("*.html"):
+        text = path.read_text()
+        for place in re.finditer(r"\{\{[^}]*\|(?:date|time|timesince|timeuntil)\b[^}]*\}\}", text):
+            before = text[max(0, text.rfind("<", 0, place.start())) : place.start()]
+            if not re.search(r'(?:value|href|data-day)="', before):
+                found.append((path.name, place.group()))
+    assert found == []
+    elsewhere = [
+        path.name
+        for app in ("dashboard", "approvals", "workspaces")
+        for path in (CHECKOUT / app).rglob("pages/**/*.py")
+        if "strftime(" in path.read_text()
+    ]
+    assert elsewhere == []

@@ -313,8 +313,8 @@ def test_the_page_says_which_passkeys_do_not_work_and_why(alice, browser_of, set
         ("https://desk.example.org", ""),
         ("http://handrail.localhost:8000", ""),
         ("http://192.168.1.7:8000", "Browsers offer it only over https."),
-        ("https://192.168.1.7", "It needs a host name; this address is a number."),
-        ("http://127.0.0.1:8000", "It needs a host name; this address is a number."),
+        ("https://192.168.1.7", "Passkeys need a host name, not an IP address."),
+        ("http://127.0.0.1:8000", "Passkeys need a host name, not an IP address."),
     ],
 )
 def test_where_passkeys_work(url, why):
