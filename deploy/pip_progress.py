@@ -1,4 +1,4 @@
-"""Print what pip prints as the steps of the first `make up`, each as it begins. pip's errors go past this, to stderr."""
+"""Print what pip prints as the steps of the first `make up`, as each begins. pip's errors go past this, to stderr."""
 
 import re
 import sys

@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 from functools import cached_property
 
+from django.conf import settings
 from django.db.models import Prefetch
 from django.utils.translation import gettext
 
@@ -22,6 +23,7 @@ from approvals.pages.envelope_words import in_words
 from approvals.pages.evidence_part import EvidencePart
 from approvals.pages.json_text import pretty
 from approvals.pages.own_part import OwnPart
+from approvals.pages.own_titles import title_in_own_language
 from approvals.pages.policy.card_part import RulePart
 from approvals.pages.push_part import PushPart
 from approvals.pages.rehearsal_part import RehearsalPart
@@ -32,7 +34,6 @@ from approvals.pages.workspace_part import WorkspacePart
 from approvals.sessions import prompts
 from dashboard import json_text
 from dashboard.problems import Problem
-from dashboard.text import recorded_text
 from dashboard.text.labels import ACTION_STATES
 from dashboard.text.visible_text import fold, hidden_note
 from workspaces.lifecycle import agents_at_work
@@ -287,12 +288,25 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, Wa
     def ended(self):
         return self.action.ended_at
 
+    @cached_property
+    def _own_title(self) -> str | None:
+        return title_in_own_language(self.action, lambda: self.first_call["arguments"])
+
+    @property
+    def title(self) -> str:
+        return self.action.title if self._own_title is None else self._own_title
+
+    @property
+    def title_language(self) -> str:
+        """The language of `title` if it is not the reader's; else ""."""
+        return settings.LANGUAGE_CODE if self._own_title is None else ""
+
     @property
     def step_says(self) -> str:
         if self.action.quorum > 1:
             words = gettext("%(title)s. Critical: needs %(quorum)s approvals.")
-            return words % {"title": recorded_text.said(self.action.title), "quorum": self.action.quorum}
-        return f"{recorded_text.said(self.action.title)}."
+            return words % {"title": self.title, "quorum": self.action.quorum}
+        return f"{self.title}."
 
     @property
     def state(self) -> str:

@@ -35,7 +35,7 @@ class RowPart:
     def row_title(self) -> str:
         """The server's title of a call; an agent's question itself, or the first line of its plan."""
         if not self.own_label:
-            return self.action.title
+            return self.title
         line = self.own_line.lstrip("# ") or self.own_line
         return line if len(line) <= MAX_TITLE else f"{line[:MAX_TITLE]}…"
 

@@ -116,7 +116,13 @@ def recorded(raw) -> str:
         return visible_line(text)
     if (translated := recorded_text.in_own_language(text)) is not None:
         return visible_line(translated)
-    return format_html('<span lang="{}">{}</span>', settings.LANGUAGE_CODE, visible_line(text))
+    return in_language(text, settings.LANGUAGE_CODE)
+
+
+@register.filter
+def in_language(text: str, language: str) -> str:
+    """Render text on one line; `language` is the one that it is in, "" if it is the reader's."""
+    return format_html('<span lang="{}">{}</span>', language, visible_line(text)) if language else visible_line(text)
 
 
 def _text(value) -> str | bytes:

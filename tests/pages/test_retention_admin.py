@@ -15,6 +15,7 @@ from django_q.models import Schedule
 from dashboard.database import clock
 from dashboard.models import Event, Team
 from dashboard.ops import tasks
+from dashboard.text.moments import dated
 from workspaces.models import Hold, Operation, RetentionRule, Snapshot
 from workspaces.services import retention
 
@@ -86,7 +87,7 @@ def test_what_would_go_is_shown_first_and_nothing_is_saved(operator, team, old):
     assert response.status_code == 200
     text = shown(response)
     assert "snapshots before actions: 9." in text
-    day = f"{clock.now() - timedelta(days=300):%Y-%m-%d}"
+    day = dated(clock.now() - timedelta(days=300))
     assert f"<b>repo-task-1</b>: snapshot 12 ({day})" in text
     assert RetentionRule.objects.count() == 0
     assert Snapshot.objects.kept().count() == 12

@@ -6,6 +6,7 @@ import pytest
 from django.urls import reverse
 from django.utils import translation
 
+from approvals.pages import own_titles
 from approvals.policy import classify, default_policy, load_policy
 from dashboard.templatetags.handrail import recorded as as_recorded
 from dashboard.text import recorded_text
@@ -113,3 +114,28 @@ def test_hidden_characters_of_a_part_are_marked_in_each_language(german):
     assert "\u202e" not in said
     assert said.startswith("Nach ")
     assert said.endswith(" auf origin pushen")
+
+
+REFUND = {"amount": 12900, "currency": "eur", "order_id": "ORD-4711"}
+PHRASES = {
+    "{title} ({server})": "{title} ({server})",
+    "Refund {object}": "{object} erstatten",
+    "on {thing}": "zu {thing}",
+}
+
+
+@pytest.mark.django_db
+def test_the_title_of_a_tool_is_said_from_its_arguments_only_if_that_is_what_was_recorded(
+    ask, lena, browser_of, monkeypatch
+):
+    monkeypatch.setattr(own_titles, "gettext", lambda text: PHRASES.get(text, text))
+    action = ask(REFUND, tool="mcp__shop__refund_order")
+    page = f"/actions/{action.pk}/"
+    german = {"headers": {"accept-language": "de"}}
+    text = browser_of(lena).get(page, **german).content.decode()
+    assert "Refund" in action.title
+    assert "erstatten" in text
+    assert action.title not in text
+    type(action).objects.filter(pk=action.pk).update(title="Refund 1.00 EUR (shop)")
+    text = browser_of(lena).get(page, **german).content.decode()
+    assert '<span lang="en">Refund 1.00 EUR (shop)</span>' in text
