@@ -9,16 +9,18 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.pages.card import cards_of, for_rows
 from approvals.pages.changed import Row
 from approvals.reports.agent_day import actions_of, day_of
 from approvals.reports.agent_identity import MAX_PLACES, Identity
+from approvals.reports.agent_tasks import MOST_CALLS, day_tasks
+from approvals.reports.tasks import tasks_of
+from approvals.reports.tasks.task import OPEN_FOR
 from approvals.sessions.reading import SUB_AGENTS
 from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.problems import invalid
 from dashboard.web import spans
-from dashboard.web.pages import Slice, carry_out, must, parameters, signed_in, take_form
+from dashboard.web.pages import carry_out, must, parameters, signed_in, take_form
 from workspaces.models import Workspace
 from workspaces.services import agent_bindings
 
@@ -100,8 +102,10 @@ def _page(request, found: Agent, form: BindForm | None = None):
     day = spans.day_of(parameters(request, "day")["day"]) if request.method != "POST" else None
     day = day or today
     since, until = spans.moment_of(f"{day}"), spans.moment_of(f"{day}", days=1)
-    page = Slice(request, for_rows(actions_of(found, caller, since, until)))
     facts, did = Identity(found, caller, now), day_of(found, caller, since, until)
+    tasks = tasks_of(caller, min(since, now - OPEN_FOR), agent=found)
+    of_day = tasks if day == today else tasks_of(caller, since, until, agent=found)
+    by_task, is_cut = day_tasks(actions_of(found, caller, since, until), of_day)
     may_manage = caller.can("manage_agents", found.team_id)
     context = {
         "nav": "agents",
@@ -114,13 +118,16 @@ def _page(request, found: Agent, form: BindForm | None = None):
         "may_manage": may_manage,
         "may_decide": caller.can("decide", found.team_id),
         "bind_form": form or BindForm(auto_id="bind-%s"),
+        "is_refused": form is not None,
         "keys": _suggested(caller, found, facts) if may_manage else [],
         "day": day,
         "days": _days(day, today),
         "did": did,
         "changed": [Row(each) for each in did.changed.rows],
-        "page": page,
-        "cards": cards_of(page, caller, now),
+        "now_tasks": [task for task in tasks if task.is_open],
+        "by_task": by_task,
+        "is_cut": is_cut,
+        "most_calls": MOST_CALLS,
     }
     return render(request, "approvals/agent.html", context)
 

@@ -5,7 +5,7 @@ from allauth.mfa.models import Authenticator
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Q, Subquery
+from django.db.models import Exists, OuterRef, Subquery
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
@@ -17,7 +17,7 @@ from dashboard.people import members, second_factor_rule, ticket_urls, token_lis
 from dashboard.people.forms import NewAgentForm, TicketsForm
 from dashboard.people.provisioning import agent_of, managed_teams, token_for
 from dashboard.problems import conflict
-from dashboard.site import invitations
+from dashboard.site import agent_list, invitations
 from dashboard.site.invitations import LINK_VALID, MAX_INVITED
 from dashboard.web.pages import carry_out, must, show_at, shown_once, signed_in, take_form
 
@@ -207,29 +207,17 @@ def agents(request):
 
 def _agents_page(request, form: NewAgentForm | None = None):
     caller = request.caller
-    live_tokens = Count("tokens", filter=Q(tokens__revoked_at=None), distinct=True)
-    found = (
-        Agent.objects.visible_to(caller)
-        .select_related("owner", "team")
-        .annotate(live_tokens=live_tokens)
-        .order_by("name", "pk")[:200]
-    )
-    of_agents: dict = {}
-    for token in Token.objects.live().visible_to(caller).filter(agent__in=[a.pk for a in found]).order_by("created_at"):
-        of_agents.setdefault(token.agent_id, []).append(token)
     new_token = shown_once(request, "new_token")
-    response = render(
-        request,
-        "dashboard/agents.html",
-        {
-            "nav": "agents",
-            "agents": [(a, of_agents.get(a.pk, []), caller.can("manage_agents", a.team_id)) for a in found],
-            "teams": (managed := managed_teams(caller)),
-            "form": form or NewAgentForm(teams=managed, auto_id="a-%s"),
-            "new_token": new_token,
-            "valid_for": token_list.VALID_FOR,
-        },
-    )
+    managed = managed_teams(caller)
+    context = {
+        "nav": "agents",
+        "agents": agent_list.rows(caller),
+        "teams": managed,
+        "form": form or NewAgentForm(teams=managed, auto_id="a-%s"),
+        "new_token": new_token,
+        "valid_for": token_list.VALID_FOR,
+    }
+    response = render(request, "dashboard/agents.html", context)
     if new_token:
         response["Cache-Control"] = "no-store"
     return response

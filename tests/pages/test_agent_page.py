@@ -1,5 +1,6 @@
 """An agent's page: whose it is, where it may work, and its day."""
 
+import re
 from datetime import timedelta
 
 from django.utils import timezone
@@ -8,7 +9,7 @@ from approvals.actions import questions_to_agents
 from approvals.models import Action
 from approvals.sessions import messages, prompts
 from dashboard.database import clock
-from dashboard.models import Actor, Event
+from dashboard.models import Actor, Agent, Event
 from dashboard.people.access import caller_of
 from workspaces.models import Contact
 
@@ -90,3 +91,46 @@ def test_the_api_tells_people_the_same(agent, agent_token, ask, bob, token_of, c
     day = client.get(address, headers={"Authorization": f"Bearer {token_of(bob)}"}).json()
     assert (day["agent"], day["counts"]["calls"], day["counts"]["asked"]) == ("claude", 2, 1)
     assert client.get(address, headers={"Authorization": f"Bearer {agent_token}"}).status_code == 403
+
+
+def test_its_day_is_told_by_task_and_hour(agent, workspace, ask, decide, bob, browser_of, read):
+    prompts.save(agent, "s1", "Ship the cart, please.", workspace)
+    decide(ask(PUSH, workspace=workspace, session="s1"), "deny", by=bob, comment="Rebase first.")
+    ask(LIST, workspace=workspace, session="s1")
+    ask({"command": "ls src"}, workspace=workspace)
+    day = read(browser_of(bob), f"/agents/{agent.pk}/").split('id="agent-day-of"')[1].split("Settings:")[0]
+    unnamed, named = day.split("“Ship the cart, please.”")  # the newest call first
+    assert "Work in repo-task-1" in unnamed
+    assert f"{timezone.localtime(clock.now()):%H}:00" in named
+    assert re.search(r"answered by bob\s+</span>\s+<span>“Rebase first.”", named)
+    assert "1 ran without asking" in named
+
+
+def test_it_begins_with_now_and_its_settings_are_folded_at_the_end(agent, workspace, ask, lena, browser_of, read):
+    ask(PUSH, workspace=workspace, reasoning="I push now.")
+    page = read(browser_of(lena), f"/agents/{agent.pk}/")
+    places = [
+        page.index(words) for words in ('id="agent-now"', "“I push now.”", 'id="agent-day-of"', 'id="agent-settings"')
+    ]
+    assert places == sorted(places)
+    settings = page.split('id="agent-settings"')[1]
+    assert "<summary>" in settings
+    assert 'id="agent-workspaces"' in settings
+    assert "API tokens" in settings
+
+
+def test_a_refused_binding_opens_the_settings(agent, lena, browser_of):
+    page = browser_of(lena).post(f"/agents/{agent.pk}/bind/", {"key": "nowhere"}).content.decode()
+    assert re.search(r'id="agent-settings"[^>]* open', page)
+
+
+def test_the_list_says_what_each_agent_works_on(team, agent, workspace, ask, bob, browser_of, read):
+    Agent.objects.create(team=team, name="another")
+    prompts.save(agent, "s1", "Ship the cart, please.", workspace)
+    ask(PUSH, workspace=workspace, session="s1", reasoning="I push now.")
+    rows = read(browser_of(bob), "/agents/").split('<li class="row task"')[1:]
+    works, idle = rows
+    for words in ("claude", "Waiting for you (1)", "“Ship the cart, please.”", "“I push now.”", ">repo-task-1</a>"):
+        assert words in works
+    for words in ("another", "Not at work", "no API token", "never seen"):
+        assert words in idle

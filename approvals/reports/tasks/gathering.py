@@ -41,8 +41,12 @@ COUNTS = {
 ENDS = {"began_at": Min("created_at"), "last_at": Max("created_at"), "newest": Max("number")}
 
 
-def tasks_of(caller, since: datetime, until: datetime | None = None, *, agent=None, workspace=None, most=MOST):
+def tasks_of(
+    caller, since: datetime, until: datetime | None = None, *, agent=None, workspace=None, most=MOST, one_each=False
+) -> list[Task]:
     """Return the tasks with a sign of life in the span, the newest sign first, each with all of it since it began.
+
+    `most`: how many at most; `one_each`: only the newest of each agent.
 
     A call belongs to the session that it names. Calls that name none are one task for each agent and workspace, which
     began with the first of them in the span.
@@ -50,6 +54,9 @@ def tasks_of(caller, since: datetime, until: datetime | None = None, *, agent=No
     found = _Gathering(caller, since, until, {"agent": agent, "workspace": workspace}, most)
     tasks = [*found.of_runs(), *found.of_sessions(), *found.of_calls()]
     tasks = sorted(tasks, key=lambda task: task.last_at, reverse=True)[:most]
+    if one_each:
+        newest = {task.agent.pk: task for task in reversed(tasks)}
+        tasks = [task for task in tasks if newest[task.agent.pk] is task]
     _count_named(tasks, caller)
     _count_unnamed(tasks, found.calls())
     _add_calls(tasks, caller)
