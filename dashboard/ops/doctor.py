@@ -16,6 +16,7 @@ from django.db import DatabaseError, connection
 from dashboard.database import clock
 from dashboard.event_log import triggers
 from dashboard.event_log.verify import RENDER_SECONDS, verify_in_time
+from dashboard.files.locks import is_locked
 from dashboard.models import BackupPlan, Team
 from dashboard.net.addresses import in_url, to_call
 from dashboard.ops import database, scheduled_backups
@@ -93,7 +94,7 @@ def _database(*, deep: bool) -> list[Finding]:
         misfit = database.misfit(database.applied_migrations())
         pending = [] if misfit else database.pending_migrations()
         damage = database.problems() if deep else []
-        runner = _runner()
+        runner = _runner(deep=deep)
     except DatabaseError as error:
         words = f"{name} is not available ({type(error).__name__})."
         fix = "Check DATABASE_URL, and that the database server is running." if name != "SQLite" else ""
@@ -153,14 +154,19 @@ def _backups() -> list[Finding]:
     return [Finding("backups", True, words, needed=False)]
 
 
-def _runner() -> Finding:
-    """Check that at least one runner is alive; silent runners on other hosts are counted in the message."""
+def _runner(*, deep: bool) -> Finding:
+    """Check that at least one runner is alive; silent runners on other hosts are counted in the message.
+
+    `deep`: the one of this host also holds its lock, so that it is not called running just after it has ended.
+    """
     now = clock.now()
     runners = list(Runner.objects.filter(heartbeat_at__isnull=False).order_by("-heartbeat_at"))
     if not runners:
         return Finding("runner", False, "No runner is ready yet.", "Start Handrail with `make up`.")
-    alive = [runner for runner in runners if runner.is_alive]
+    alive = [runner for runner in runners if runner.is_alive and not (deep and _has_stopped(runner))]
     age = round((now - runners[0].heartbeat_at).total_seconds())
+    if not alive and deep and _has_stopped(runners[0]):
+        return Finding("runner", False, f"Stopped, last heartbeat {age} s ago.", "Start Handrail with `make up`.")
     if not alive:
         return Finding(
             "runner",
@@ -174,6 +180,11 @@ def _runner() -> Finding:
         True,
         f"Running, last heartbeat {age} s ago." + (f" No heartbeat from {others} other hosts." if others else ""),
     )
+
+
+def _has_stopped(runner: Runner) -> bool:
+    """Return whether a runner of this host has ended: it holds a lock for as long as it runs."""
+    return runner.host == settings.HANDRAIL_HOST_NAME and not is_locked(settings.HANDRAIL_HOME / "runner.lock")
 
 
 def _queue() -> Finding:

@@ -16,7 +16,7 @@ from django.utils.translation import get_language, gettext, ngettext
 from dashboard.event_log.sentences import in_words
 from dashboard.text import own_commands, recorded_text
 from dashboard.text import visible_text as shown
-from dashboard.text.labels import STATES, TIERS, UNDO
+from dashboard.text.labels import REFUSALS, STATES, TIERS, UNDO
 from dashboard.text.moments import age, ago, clock, countdown, dated, long_date, until, when
 from dashboard.text.texts import texts_version
 from dashboard.web.navigation import ENTRIES, ON_THE_BAR, STOP, Page, entry_of, tabs_at
@@ -117,6 +117,16 @@ def recorded(raw) -> str:
     if (translated := recorded_text.in_own_language(text)) is not None:
         return visible_line(translated)
     return in_language(text, settings.LANGUAGE_CODE)
+
+
+@register.filter
+def tier_word(tier: str) -> str:
+    return TIERS[tier][0] if tier in TIERS else tier
+
+
+@register.filter
+def refusal_word(kind: str) -> str:
+    return REFUSALS.get(kind, kind)
 
 
 @register.filter

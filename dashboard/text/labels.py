@@ -57,6 +57,14 @@ TIERS = {
     "critical": (gettext_lazy("Critical"), "plum"),
     "forbidden": (gettext_lazy("Forbidden"), "red"),
 }
+# What the kernel, or the proxy, refused to a held program.
+REFUSALS = {
+    "read": gettext_lazy("Read"),
+    "write": gettext_lazy("Write"),
+    "connect": gettext_lazy("Connect to"),
+    "socket": gettext_lazy("Open a socket"),
+    "syscall": gettext_lazy("System call"),
+}
 UNDO = {
     "yes": (gettext_lazy("Reversible"), "calm", "undo"),
     "partly": (gettext_lazy("Partly reversible"), "amber", "partly"),

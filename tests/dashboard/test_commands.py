@@ -1,6 +1,7 @@
 """create_token and sign_in_url, as people type them."""
 
 import io
+import os
 import subprocess
 import sys
 
@@ -9,10 +10,13 @@ from django.contrib.auth import get_user_model
 from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
 
+from dashboard.database import clock
+from dashboard.files.locks import take_lock
 from dashboard.models import Agent, Event, Membership, Team, Token
-from dashboard.ops import bootstrap, database
+from dashboard.ops import bootstrap, database, doctor
 from dashboard.people.tokens import find_token
 from tests.support import CHECKOUT
+from workspaces.models import Runner
 
 
 def run(capsys, *args) -> str:
@@ -131,3 +135,24 @@ def test_what_every_command_and_part_loads_is_without_what_only_one_of_them_need
     loaded = subprocess.run([sys.executable, "-c", told], cwd=CHECKOUT, capture_output=True, text=True, check=True)
     heavy = {"twisted", "autobahn", "ninja", "pydantic", "aiohttp", "pygit2", "docker", "qemu", "pygments"}
     assert heavy & set(loaded.stdout.split()) == set()
+
+
+def test_doctor_does_not_call_a_runner_running_that_has_just_stopped(db, settings, tmp_path):
+    settings.HANDRAIL_HOME = tmp_path
+    Runner.objects.create(host=settings.HANDRAIL_HOST_NAME, heartbeat_at=clock.now())
+
+    def found(*, deep):
+        return next(each for each in doctor.examine(deep=deep) if each.part == "runner")
+
+    assert found(deep=True).words.startswith("Stopped, last heartbeat ")
+    assert not found(deep=True).ok
+    assert found(deep=False).ok
+    held = take_lock(tmp_path / "runner.lock")
+    try:
+        assert found(deep=True).words.startswith("Running, last heartbeat ")
+    finally:
+        os.close(held)
+
+
+def test_down_says_that_nothing_was_running(db, capsys):
+    assert run(capsys, "down") == "Nothing was running. What was stopped, paused or archived stays as it is.\n"

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from random import Random
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 from django.utils import timezone
@@ -21,6 +22,7 @@ from approvals.evaluation.calls import Call
 from approvals.models import Action, Status, Tier
 from approvals.sessions import messages, prompts
 from dashboard.database import clock
+from dashboard.files.locks import is_locked
 from dashboard.models import Actor, Agent, Membership, Role, Team
 from dashboard.people.access import Caller, caller_of
 from dashboard.people.provisioning import agent_of, person_in, team_by_slug
@@ -50,6 +52,7 @@ class Telling:
         self.files: dict[str, dict[str, str]] = {}  # of each place, by key
         self.turns: dict[str, int] = {}
         self.pace = Pace()
+        self.is_shared = connection.vendor == "sqlite" and is_locked(settings.HANDRAIL_HOME / "up.lock")
 
     def tell(self, say) -> None:
         """Make everything; `say` is told of each day."""
@@ -167,7 +170,7 @@ class Telling:
     @contextmanager
     def _at_once(self):
         """Write in one transaction, after leaving the database to the running product if it is due."""
-        if connection.vendor == "sqlite" and not connection.in_atomic_block:
+        if self.is_shared and not connection.in_atomic_block:
             self.pace.leave_free()
         with self.pace.writing(), Team.objects.turn(self.team.pk):
             yield
