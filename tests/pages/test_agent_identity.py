@@ -64,7 +64,7 @@ def test_the_page_answers_what_it_may_use_and_what_it_was_denied(full, agent, bo
         assert words in text
     assert "<b>33.3</b>asks per 100 calls" in tight(text)
     assert "it may create workspaces from 2 of 3" in text
-    assert "Let it work there" not in text  # a reviewer binds nothing
+    assert "/bind/" not in text  # a reviewer binds nothing
 
 
 def test_the_api_tells_the_same(full, agent_token, bob, token_of, told):
