@@ -76,8 +76,7 @@ def test_an_answer_sent_without_a_connection_leads_to_the_request_and_is_not_sen
     page.evaluate("document.querySelector('#bar form').submit()")
     expect(page.get_by_text("Whether your answer arrived is not known here.")).to_be_visible()
     assert page.url == f"{card(product, action)}?unsure=1"
-    page.context.set_offline(False)
-    page.reload()
+    page.context.set_offline(False)  # the page comes back by itself
     expect(page.locator("#card h1")).to_have_text(action["title"])
     assert decision(product, token, action)["status"] == "pending"
     settle(page)
