@@ -18,7 +18,8 @@ CARDS = {
     "command": ("Bash", lambda mark: {"command": f"npm install left-pad@1.3.0 {mark}"}),
 }
 PARTS = (".card-top", ".card-title", ".card-who", ".call", ".card-reason", "#evidence", ".agent-words > summary")
-ROW = "(bar) => new Set([...bar.children].map((each) => (each.querySelector('button') ?? each).getBoundingClientRect().top)).size"
+ROW = """(bar) => new Set([...bar.children].map(
+    (each) => (each.querySelector("button") ?? each).getBoundingClientRect().top)).size"""
 WIDER = "() => document.documentElement.scrollWidth - innerWidth"
 
 
