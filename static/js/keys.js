@@ -1,6 +1,6 @@
 // Single keys on a desktop. They rest in fields and terminals, and when switched off (<body data-keys="off">).
 
-const PAGES = { d: "/", w: "/waiting/", s: "/workspaces/" };
+const PAGES = { d: "/", w: "/waiting/", t: "/tasks/", s: "/workspaces/", a: "/agents/", h: "/actions/" };
 const ITEMS = "a.row-title, .row.group summary, .card-title a";
 let goUntil = 0;
 
