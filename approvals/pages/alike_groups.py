@@ -22,6 +22,7 @@ from approvals.evaluation.judge import content, current
 from approvals.models import Action
 from approvals.pages import alike_numbers
 from approvals.policy.deeds import CURRENCIES, PLACES, STATEMENT_KEYS, amount_of, moves_money
+from approvals.policy.plural_titles import kind_of_call
 from approvals.policy.shell_words import names
 from approvals.questions import own_questions
 
@@ -29,11 +30,10 @@ MIN_ALIKE = 3
 MIN_OF_A_SHAPE = 5  # calls that differ in more than numbers, from which on they are one row
 CHANGING = names(
     """
-    update edit modify set patch change rename move delete remove archive close send post reply create add insert label
-    assign invite share upload refund charge pay transfer
+    create add change set rename move copy delete send post publish reply comment react share archive restore close
+    reopen resolve assign unassign link unlink label invite upload charge refund pay payout transfer
     """
-)  # first words of the names of tools whose arguments are data
-WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # of a tool's name
+)  # what calls do whose arguments are data, as kind_of_call names it
 MAX_ANSWERED = 100  # actions with one answer
 MAX_SHOWN = 2_000  # bytes of a call that are shown in a group; a longer one is decided on its own card
 FILE_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit", "Handrail.Remove")
@@ -175,10 +175,11 @@ def form_of(action: Action) -> tuple:
 def shape_of(action: Action) -> tuple | None:
     """Return what is equal in calls that change one kind of thing, or send it: names and types, and places; else None.
 
-    None for commands and statements, whose text decides what they do.
+    None for commands, files and statements, whose text decides what they do.
     """
     arguments = content(action)["arguments"]
-    if first_word(action.tool.rpartition("__")[2]) not in CHANGING or set(arguments) & set(STATEMENT_KEYS):
+    kind = () if action.tool in FILE_TOOLS else kind_of_call(action.tool, arguments)
+    if not kind or kind[1] not in CHANGING or set(arguments) & set(STATEMENT_KEYS):
         return None
     return tuple(_shape("", arguments))
 
@@ -192,11 +193,6 @@ def _shape(name: str, value):
         yield repr(value)
     else:
         yield "number" if isinstance(value, Number) else type(value).__name__
-
-
-def first_word(name: str) -> str:
-    """Return the first word of a tool's name, however its words are joined."""
-    return WORD.search(name)[0].lower() if WORD.search(name) else ""
 
 
 def _form(name: str, value):

@@ -6,11 +6,12 @@ from uuid import UUID
 
 from django.utils.translation import gettext
 
+from approvals.evaluation.judge import content
 from approvals.models import Action
-from approvals.pages.alike_groups import Group, groups_of, sums_of
-from approvals.pages.alike_names import name_of
+from approvals.pages.alike_groups import FILE_TOOLS, Group, groups_of, sums_of
 from approvals.pages.card import Card, cards_of, for_rows
 from approvals.pages.list_filters import MAX_LISTED
+from approvals.policy.plural_titles import plural_phrase
 from approvals.questions import own_questions
 
 
@@ -32,7 +33,11 @@ class Row:
 
     @property
     def title(self) -> str:
-        return name_of(self.group)
+        """What they are, with their number: "50 contact changes (crm)"; "5 × git push" where it has no such name."""
+        named = plural_phrase((action.tool, content(action)["arguments"]) for action in self.group.actions)
+        if named is not None and self.group.actions[0].tool not in FILE_TOOLS:
+            return named.said(gettext)
+        return gettext("%(n)s × %(label)s") % {"n": self.count, "label": self.group.label}
 
     @cached_property
     def sums(self) -> list[str]:

@@ -11,6 +11,7 @@ from approvals.evidence import findings
 from approvals.models import UNDO, Action, Decision
 from approvals.pages import alike
 from approvals.pages.alike import PROSPECTS, reach_of
+from approvals.pages.alike_table import table_of
 from approvals.pages.card import cards_of, for_rows
 from dashboard.database import clock
 from dashboard.models import Agent
@@ -406,3 +407,74 @@ def test_all_and_none_are_ticked_by_a_link(ask, pushes, bob, browser_of):
     page = client.get(f"{address(different[0])}?tick=all").content.decode()
     assert page.count(" checked") == 3
     assert "These differ in more than numbers" in re.sub(r"\s+", " ", page)
+
+
+def crm(ask, count: int, **same) -> list:
+    names = ["Ada", "Bo", "Cy", "Di", "Eve", "Flo"]
+    return [ask({"id": 7 + n, "name": names[n]} | same, tool="mcp__crm__update_contact") for n in range(count)]
+
+
+def test_many_changes_of_one_kind_of_thing_are_one_row_and_nothing_is_ticked(ask, bob, browser_of, read):
+    actions = crm(ask, 5, city="Ulm")
+    client = browser_of(bob)
+    [row] = rows(read(client, "/waiting/"))
+    assert "5 contact changes (crm)" in row
+    table = read(client, f"{address(actions[0])}table/")
+    assert "<b>city</b> <code>Ulm</code>" in table
+    assert [head.strip() for head in re.findall(r'<th scope="col">(.*?)</th>', table)] == ["Request", "id", "name"]
+    assert all(f">A-{action.number}</a>" in table for action in actions)
+    assert [cell for cell in ("Ada", "Eve", "7", "11") if f"<code>{cell}</code>" not in table] == []
+    nothing_is_ticked(actions, client)
+
+
+def test_four_changes_of_one_kind_of_thing_are_four_rows(ask, bob, browser_of, read):
+    crm(ask, 4)
+    assert rows(read(browser_of(bob), "/waiting/")) == []
+
+
+@pytest.mark.parametrize("odd", [{"more": "x"}, {"force": True}, {"table": "t"}, {"currency": "JPY"}])
+def test_a_change_with_other_names_or_places_is_a_row_of_its_own(ask, bob, browser_of, read, odd):
+    places = {"force": False, "table": "s", "currency": "EUR"}
+    crm(ask, 5, **places)
+    other = ask({"id": 1, "name": "Gil"} | places | odd, tool="mcp__crm__update_contact")
+    text = read(browser_of(bob), "/waiting/")
+    assert "5 contact changes (crm)" in rows(text)[0]
+    assert f'id="action-{other.pk}"' in text
+
+
+def test_statements_are_no_row_together_however_many(ask, bob, browser_of, read):
+    for word in ("users", "orders", "carts", "bills", "mails", "notes"):
+        ask({"sql": f"DROP TABLE {word}"}, tool="mcp__pg__update_schema")
+    assert rows(read(browser_of(bob), "/waiting/")) == []
+
+
+def test_the_row_and_its_table_say_the_sum_for_each_currency(ask, bob, browser_of, read):
+    money = [("eur", 1290), ("eur", 1291), ("eur", 1292)]
+    asked = [
+        ask({"charge": f"ch_{n}Pq", "amount": amount, "currency": currency}, tool="mcp__stripe__create_refund")
+        for n, (currency, amount) in enumerate(money)
+    ]
+    client = browser_of(bob)
+    [row] = rows(read(client, "/waiting/"))
+    assert "3 refunds (stripe)" in row
+    assert "38.73 EUR in total" in row
+    assert "38.73 EUR in total" in read(client, f"{address(asked[0])}table/")
+
+
+def test_a_value_that_a_call_does_not_have_and_one_of_another_type_are_said_so(ask, bob, browser_of):
+    actions = [ask({"id": n, "note": note}, tool="mcp__crm__update_contact") for n, note in enumerate(["a", "1", ""])]
+    actions.append(ask({"id": 3}, tool="mcp__crm__update_contact"))
+    cards = cards_of(for_rows(Action.objects.order_by("number")), caller_of(bob), clock.now())
+    table = table_of(cards)
+    assert (table.same, table.columns) == ([], ["id", "note"])
+    assert [cells[1].text for _, cells in table.rows] == ["a", '"1"', '""', None]
+
+
+def test_the_table_of_what_is_gone_says_so(pushes, decide, bob, browser_of, read):
+    for action in pushes:
+        decide(action, "deny", by=bob)
+    assert "Nothing like this needs your approval any more." in read(browser_of(bob), f"{address(pushes[0])}table/")
+
+
+def test_another_team_sees_no_table(pushes, mallory, browser_of):
+    assert browser_of(mallory).get(f"{address(pushes[0])}table/").status_code == 404
