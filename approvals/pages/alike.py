@@ -20,6 +20,7 @@ from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, dif
 from approvals.pages.alike_table import table_of
 from approvals.pages.card import Card, cards_of, for_rows
 from approvals.pages.list_filters import chosen_filters, filter_query, listed_for
+from approvals.pages.list_rows import title_of
 from approvals.questions import own_questions
 from dashboard.database import clock
 from dashboard.problems import Problem
@@ -60,7 +61,7 @@ def alike(request, pk):
         {
             "nav": "waiting",
             "first": group[0],
-            "label": kind_of(group[0].action)[-1],
+            "title": title_of([card.action for card in group], kind_of(group[0].action)[-1]),
             "cards": group,
             "are_alike": (is_same := are_alike(card.action for card in group if card.is_short)),
             "is_one_form": bool(differing([card.action for card in group if card.is_short])),

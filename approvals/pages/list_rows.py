@@ -33,19 +33,11 @@ class Row:
 
     @property
     def title(self) -> str:
-        """What they are, with their number: "50 contact changes (crm)"; "5 × git push" where it has no such name."""
-        named = plural_phrase((action.tool, content(action)["arguments"]) for action in self.group.actions)
-        if named is not None and self.group.actions[0].tool not in FILE_TOOLS:
-            return named.said(gettext)
-        return gettext("%(n)s × %(label)s") % {"n": self.count, "label": self.group.label}
+        return title_of(self.group.actions, self.group.label)
 
     @cached_property
     def sums(self) -> list[str]:
         return sums_of(self.group.actions)
-
-    @property
-    def count(self) -> int:
-        return len(self.group.actions)
 
     @property
     def ends_at(self):
@@ -60,6 +52,14 @@ class Row:
             return gettext("%(count)s workspaces") % {"count": len(found)}
         workspace = self.card.action.workspace
         return workspace.key if workspace else ""
+
+
+def title_of(actions, label: str) -> str:
+    """Return what alike calls are, counted: "50 contact changes (crm)"; "5 × git push" where they have no such name."""
+    named = plural_phrase((action.tool, content(action)["arguments"]) for action in actions)
+    if named is not None and actions[0].tool not in FILE_TOOLS:
+        return named.said(gettext)
+    return gettext("%(n)s × %(label)s") % {"n": len(actions), "label": label}
 
 
 def entries_of(listed) -> tuple[list[Entry], list[Group]]:
