@@ -68,7 +68,7 @@ def test_an_answer_is_taken_back_from_the_notice(product, token, person, ask):
     page.get_by_role("button", name="Confirm: approve").click()
     settle(page)
     page.locator(".notice").get_by_role("button", name="Undo").click()
-    expect(page.locator(".notice").first).to_contain_text("Taken back")
+    expect(page.locator(".notice").first).to_contain_text("Answer withdrawn")
     assert product.get(f"/api/v1/actions/{action['id']}", token).json["status"] == "pending"
 
 
