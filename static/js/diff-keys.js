@@ -1,8 +1,10 @@
-// Keys of the Changes tab: ] and [ go to the next and the previous file, n and p to the next and the previous change.
+// The Changes tab: n and p go to the next and the previous file, ] and [ to the next and the previous change in one; on a
+// phone two buttons do the same ([data-go]).
 
 import { resting } from "./keys.js";
 
-const STEPS = { "]": ["[data-file]", 1], "[": ["[data-file]", -1], n: [".hunk, [data-file]", 1], p: [".hunk, [data-file]", -1] };
+const [FILE, CHANGE] = ["[data-file]", ".hunk, [data-file]"];
+const STEPS = { n: [FILE, 1], p: [FILE, -1], "]": [CHANGE, 1], "[": [CHANGE, -1] };
 let here = null; // where the last key went, as long as it is on the page
 
 // The last stop at or above the top of the window, where a reader who scrolled is.
@@ -13,7 +15,7 @@ function atTop(stops) {
 function go(selector, step) {
   const stops = [...document.querySelectorAll(selector)].filter((stop) => stop.offsetParent !== null);
   if (!stops.length) return;
-  const known = document.activeElement === here ? stops.indexOf(here.closest(selector) ?? here) : -1;
+  const known = document.activeElement === here || document.activeElement?.matches("[data-go]") ? stops.indexOf(here?.closest(selector) ?? here) : -1;
   const at = known >= 0 ? known : atTop(stops);
   const next = stops[Math.max(0, Math.min(stops.length - 1, at + step))];
   next.tabIndex = -1;
@@ -33,3 +35,12 @@ document.addEventListener("keydown", (event) => {
   go(...STEPS[event.key]);
   event.preventDefault();
 });
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-go]");
+  if (button) go(button.dataset.go === "file" ? FILE : CHANGE, 1);
+});
+
+// Beside the diffs there is room for the list of files; the page itself knows that only from the second visit on.
+const files = document.querySelector(".diff-files");
+if (files && matchMedia("(min-width: 1280px)").matches) files.open = true;

@@ -171,15 +171,16 @@ def on_page(browser, wanted: set[bytes], total: dict):
     if not wanted:
         assert "Nothing changed between" in html
         return
-    found, page = set(), html
-    while True:
-        for query in re.findall(r'(?:action="[^"]*/seen/|<li><a href=")\?([^"]*)"', page):
+    found, pages = set(), [html]
+    while pages:
+        page = pages.pop()
+        for query in re.findall(r'(?:action="[^"]*/seen/|hx-get="[^"]*/file/|<li><a href=")\?([^"]*)"', page):
             fields = dict(part.partition("=")[::2] for part in unescape(query).split("&"))
             found |= {unquote_to_bytes(fields[name].replace("+", " ")) for name in ("path", "old") if name in fields}
-        older = re.search(r'href="([^"]*)">More files<', page)
-        if not older:
-            break
-        page = browser.get(f"{HERE}{unescape(older[1])}").content.decode("utf-8", "surrogateescape")
+        more = re.findall(r'href="([^"]*)">More files<', page)
+        more += re.findall(r'<p class="diff-note">\s*<a href="(\?[^"]*&amp;under=[^"]*)"', page)
+        for address in more:
+            pages.append(browser.get(f"{HERE}{unescape(address)}").content.decode("utf-8", "surrogateescape"))
     assert found == wanted
     heading = html.partition('id="changed-files">')[2].partition("</div>")[0]
     said = " ".join(re.sub(r"<[^>]*>", " ", heading).split())
@@ -315,7 +316,7 @@ def test_modes_types_and_attributes_are_shown(page_of, tmp_path):
     page = page_of(old, new)
     chips = " ".join(re.findall(r'<span class="chip"[^>]*>([^<]*)</span>', page))
     for words in (
-        "file → symbolic link", "setuid", "executable", "named pipe", "socket", "attribute user.mark added",
+        "became a symbolic link", "setuid", "executable", "named pipe", "socket", "attribute user.mark added",
     ):  # fmt: skip
         assert words in chips
     assert not {"type", "mode"} & set(re.findall(r'<span class="chip"[^>]*>([^<]*)</span>', page))  # said once

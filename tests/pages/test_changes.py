@@ -104,9 +104,20 @@ def shown(workspace, alice, browser_of, read):
 
 
 def listed(html: str) -> list[str]:
-    """The paths in the list of files, without those that moved with their folder."""
-    nav = html.partition('class="file-list"')[2].partition("</ul>")[0]
-    return [unescape(name) for name in re.findall(r'<a href="[^"]*"> ?<code>([^<]*)</code>', nav)]
+    """The paths in the tree of files, without those that moved with their folder."""
+    found, folders = [], []
+    tree = html.partition('class="file-list file-tree"')[2]
+    pieces = r'<summary><code>([^<]*)/</code>|<a href="[^"]*"> ?<code>([^<]*)</code>|(</details>)|(</ul>)'
+    for folder, name, ends, closes in re.findall(pieces, tree):
+        if folder:
+            folders.append(folder)
+        elif name:
+            found.append(unescape("/".join([*folders, name])))
+        elif ends and folders:
+            folders.pop()
+        elif closes and not folders:
+            break
+    return found
 
 
 def sections(html: str) -> list[str]:

@@ -112,9 +112,19 @@ class Changes:
         self.store, self.trees, self.owners = store, trees, owners
 
     @cached_property
+    def _with_folders(self) -> list[history.FileChange]:
+        return history.rows_of(self.store, self.trees, owners=self.owners, all_folders=True)
+
+    @cached_property
     def rows(self) -> list[history.FileChange]:
         """All changes, without counted lines."""
-        return history.rows_of(self.store, self.trees, owners=self.owners)
+        return [row for row in self._with_folders if not row.is_implied]
+
+    @cached_property
+    def gone_folders(self) -> frozenset[bytes]:
+        """The folders that are gone with all that was in them, without those inside another one of them."""
+        gone = {row.path for row in self._with_folders if row.is_implied and row.kind == REMOVED}
+        return frozenset(path for path in gone if path.rpartition(b"/")[0] not in gone)
 
     @cached_property
     def gits_own(self) -> list[history.FileChange]:

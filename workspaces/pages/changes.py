@@ -14,7 +14,8 @@ from dashboard.problems import Problem
 from dashboard.web.background_requests import takes_parts
 from dashboard.web.pages import download, must, parameters, signed_in
 from workspaces import extensions
-from workspaces.changes import history
+from workspaces.changes import changed_tree, history
+from workspaces.changes.changed_tree import GoneFolder
 from workspaces.changes.comparisons import Comparison, compare, digest_of, find_point, lines_of, without_moves
 from workspaces.changes.diff import SHOWN_LINES
 from workspaces.models import State
@@ -28,6 +29,7 @@ from workspaces.services import reviews
 FILES_PER_PAGE = 50
 LAYOUT = "handrail-diff"  # the cookie of who chose a layout
 LAYOUTS = ("unified", "split")
+WIDE = "handrail-wide"  # the cookie in which static/js/list-place.js says how wide the screen is
 
 
 @signed_in
@@ -82,7 +84,7 @@ def _chosen(request, workspace, points) -> dict:
     return {
         "points": [*points, *dict.fromkeys(foreign)],
         "pairs": pairs,
-        "no_pair": not any(chosen for _, _, chosen, _ in pairs),
+        "pair_words": next((words for _, words, is_chosen in pairs if is_chosen), ""),
         "from_words": labels.get(from_, from_),
         "to_words": labels.get(to, to),
         "from_value": from_,
@@ -110,7 +112,7 @@ def view_of(request, workspace, from_: str, to: str, *, first_lines: int = diff_
     trees = diff_sections.signed_trees(request.POST.get("trees") or request.GET.get("trees", ""), workspace)
     line = parse_point(request.GET.get("line", ""), 0)
     layout = request.GET.get("view") or request.COOKIES.get(LAYOUT)
-    is_wide = request.COOKIES.get("handrail-wide") == "1"
+    is_wide = request.COOKIES.get(WIDE) == "1"
     may_restore = request.caller.can("restore", workspace.team_id) and not workspace.trashed_at
     is_up = workspace.state in (State.READY, State.PAUSED)
     raw = reverse("workspace-file-raw", args=[new.workspace.team.slug, new.workspace.key])
@@ -137,17 +139,21 @@ def _changed_files(request, view: View) -> dict:
     every = comparison.written(with_ignored=view.with_ignored)
     written, moves = without_moves(every)
     seen = reviews.seen_digests(comparison, request.user)
-    rows, start = _page(request, comparison, written)
+    under = path_in(request, "under")
+    items = changed_tree.below(written, under) if under else changed_tree.with_gone(written, comparison.gone_folders)
+    shown, start = _page(request, comparison, items)
     one = path_in(request)
-    comparison.count(rows if one else [*rows, *every])
+    comparison.count(shown if one else [*(row for row in shown if not isinstance(row, GoneFolder)), *every])
     sections = (
-        [diff_sections.fill(Section(rows[0], view, diff_sections.LATER))] if one else sections_of(view, rows, seen)
+        [diff_sections.fill(Section(shown[0], view, diff_sections.LATER))] if one else sections_of(view, shown, seen)
     )
+    more = {"under": under} if under else {}
     return {
         "view": view,
         "split": view.split,
         "trees": diff_sections.signed(comparison),
-        **({} if one else _listed(view, written, sections, seen, start)),
+        **({} if one else _listed(view, items, sections, seen, start, more)),
+        "under": under.decode("utf-8", "surrogateescape"),
         "moves": moves,
         "count": len(every),
         "total": None if one else lines_of(every),
@@ -158,8 +164,9 @@ def _changed_files(request, view: View) -> dict:
         "gits_own_more": max(0, len(comparison.gits_own) - SHOWN_ENTRIES),
         "sections": sections,
         "one_file": bool(one),
-        "older": f"?{view.query(start=start + FILES_PER_PAGE)}" if len(written) > start + FILES_PER_PAGE else "",
-        "newer": f"?{view.query(start=max(0, start - FILES_PER_PAGE))}" if start else "",
+        "is_wide": request.COOKIES.get(WIDE) == "1",
+        "older": f"?{view.query(**more, start=start + FILES_PER_PAGE)}" if len(items) > start + FILES_PER_PAGE else "",
+        "newer": f"?{view.query(**more, start=max(0, start - FILES_PER_PAGE))}" if start else "",
         "with_ignored": view.query(ignored="1"),
         "without_ignored": view.query(ignored=""),
         "layouts": _layouts(view),
@@ -172,8 +179,8 @@ def seen_counts(written, seen: frozenset[str]) -> dict:
     return {"seen_count": sum(digest_of(row) in seen for row in written), "file_count": len(written)}
 
 
-def _page(request, comparison: Comparison, written) -> tuple[list, int]:
-    """Return the changes of one page and the number of the first: the requested file, or FILES_PER_PAGE."""
+def _page(request, comparison: Comparison, items) -> tuple[list, int]:
+    """Return what one page shows and the number of the first: the requested file, or FILES_PER_PAGE of the items."""
     if wanted := path_in(request):
         every = {row.path: row for row in comparison.rows}
         if wanted not in every:
@@ -181,53 +188,48 @@ def _page(request, comparison: Comparison, written) -> tuple[list, int]:
         return [every[wanted]], 0
     start = parse_point(request.GET.get("start", ""), 0)
     start = start if isinstance(start, int) else 0
-    return written[start : start + FILES_PER_PAGE], start
+    return items[start : start + FILES_PER_PAGE], start
 
 
-def _listed(view: View, written, sections, seen, start: int) -> dict:
-    """Return SHOWN_ENTRIES of the list of files, those around the page's; and where the others are listed."""
+def _listed(view: View, items, sections, seen, start: int, more: dict) -> dict:
+    """Return the tree of SHOWN_ENTRIES of the files, those around the page's; and where the others are listed."""
     first = start - start % SHOWN_ENTRIES
-    shown = written[first : first + SHOWN_ENTRIES]
-    others = range(0, len(written), SHOWN_ENTRIES)
+    shown = items[first : first + SHOWN_ENTRIES]
+    others = range(0, len(items), SHOWN_ENTRIES)
     return {
-        "files": _files(view, written, sections, seen)[first : first + SHOWN_ENTRIES],
-        "more": len(written) - len(shown),
-        "lists": [(f"?{view.query(start=at)}", at + 1, min(at + SHOWN_ENTRIES, len(written))) for at in others],
+        "tree": changed_tree.tree_of(_files(view, items, sections, seen, more)[first : first + SHOWN_ENTRIES]),
+        "more": len(items) - len(shown),
+        "lists": [(f"?{view.query(**more, start=at)}", at + 1, min(at + SHOWN_ENTRIES, len(items))) for at in others],
     }
 
 
-def _files(view: View, written, sections, seen) -> list[tuple]:
-    """Return (address, path, change, was seen) for the list of files: on this page, or on the one that has it."""
-    here = {section.row.path for section in sections}
-    pages = [f"?{view.query(start=start)}" for start in range(0, len(written), FILES_PER_PAGE)]
-    return [
-        (
-            f"{'' if row.path in here else pages[number // FILES_PER_PAGE]}#{diff_sections.anchor_of(row.path)}",
-            shown_path(row),
-            row,
-            digest_of(row) in seen,
-        )
-        for number, row in enumerate(written)
-    ]
+def _files(view: View, items, sections, seen, more: dict) -> list[tuple]:
+    """Return (address, change, was seen) for the list of files: on this page, or on the one that has it."""
+    here = {section.anchor for section in sections}
+    pages = [f"?{view.query(**more, start=start)}" for start in range(0, len(items), FILES_PER_PAGE)]
+    found = []
+    for number, item in enumerate(items):
+        anchor = diff_sections.anchor_of(item.path)
+        is_seen = item.is_seen(seen) if isinstance(item, GoneFolder) else digest_of(item) in seen
+        found.append((f"{'' if anchor in here else pages[number // FILES_PER_PAGE]}#{anchor}", item, is_seen))
+    return found
 
 
 def _layouts(view: View) -> list[tuple]:
-    """Return (query, label, is chosen, None) of the two layouts, for a screen that is wide enough for both."""
+    """Return (query, label, is chosen) of the two layouts, for a screen that is wide enough for both."""
     return [
-        (f"?{view.query(view='unified')}", gettext("Unified"), not view.split, None),
-        (f"?{view.query(view='split')}", gettext("Side by side"), view.split, None),
+        (f"?{view.query(view='unified')}", gettext("Unified"), not view.split),
+        (f"?{view.query(view='split')}", gettext("Side by side"), view.split),
     ]
 
 
 def _switches(view: View) -> list[tuple]:
-    """Return (query, label, is chosen, None) of the other ways to show the same comparison."""
-    return [
-        (f"?{view.query(w='' if view.ignore_space else '1')}", gettext("Without whitespace"), view.ignore_space, None),
-    ]
+    """Return (query, label, is chosen) of the other ways to show the same comparison."""
+    return [(f"?{view.query(w='' if view.ignore_space else '1')}", gettext("Without whitespace"), view.ignore_space)]
 
 
 def _pairs(workspace, base, last, from_, to, visited):
-    """Return the predefined comparisons as (query, label, is selected, None)."""
+    """Return the predefined comparisons as (query, label, is selected)."""
     pairs = [(base, "live", gettext("Since setup")), (last, "live", gettext("Since the last snapshot"))]
     if visited:
         pairs.append((visited, "live", gettext("Since your last visit")))
@@ -239,7 +241,7 @@ def _pairs(workspace, base, last, from_, to, visited):
     seen = {}
     for a, b, words in pairs:
         seen.setdefault((str(a), str(b)), words)
-    return [(f"?from={a}&to={b}", words, (a, b) == (from_, to), None) for (a, b), words in seen.items()]
+    return [(f"?from={a}&to={b}", words, (a, b) == (from_, to)) for (a, b), words in seen.items()]
 
 
 def _visited(request, workspace) -> int | None:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from workspaces import extensions
 from workspaces.changes import history
+from workspaces.changes.changed_tree import GoneFolder
 from workspaces.changes.comparisons import Comparison, digest_of
 from workspaces.changes.diff import SHOWN_LINES, FileDiff, compare, raw_hunks
 from workspaces.changes.diff.marks import words_of
@@ -93,6 +94,11 @@ class Section:
         return f"at={at}&path={quote_from_bytes(self.row.path)}"
 
     @property
+    def split(self) -> bool:
+        """Whether it is shown side by side: only where both sides have the file."""
+        return self.view.split and None not in (self.row.change.old, self.row.change.new)
+
+    @property
     def is_seen(self) -> bool:
         return self.state == SEEN
 
@@ -155,11 +161,39 @@ def shown_path(row) -> str:
     return row.path.decode("utf-8", "surrogateescape")
 
 
-def sections_of(view: View, rows, seen: frozenset[str]) -> list[Section]:
-    """Return a section for each row; only the first diffs are made now."""
+@dataclass
+class GoneSection:
+    """A folder that is gone, as one row of the page."""
+
+    folder: GoneFolder
+    view: View
+    is_seen: bool
+
+    @property
+    def path(self) -> str:
+        return shown_path(self.folder) + "/"
+
+    @property
+    def anchor(self) -> str:
+        return anchor_of(self.folder.path)
+
+    @property
+    def query(self) -> str:
+        """The query of the page with only its files."""
+        return f"{self.view.query()}&under={quote_from_bytes(self.folder.path)}"
+
+
+def sections_of(view: View, items, seen: frozenset[str]) -> list:
+    """Return a Section for each change and a GoneSection for each folder; only the first diffs are made now."""
     until, lines = deadline(), EAGER_LINES
-    sections = [Section(row, view, SEEN if digest_of(row) in seen else LATER) for row in rows]
-    for section in [found for found in sections if found.state == LATER][:EAGER_FILES]:
+    sections = [
+        GoneSection(item, view, item.is_seen(seen))
+        if isinstance(item, GoneFolder)
+        else Section(item, view, SEEN if digest_of(item) in seen else LATER)
+        for item in items
+    ]
+    waiting = [found for found in sections if isinstance(found, Section) and found.state == LATER]
+    for section in waiting[:EAGER_FILES]:
         if lines <= 0:
             break
         fill(section, until)

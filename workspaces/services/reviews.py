@@ -7,12 +7,13 @@ from workspaces.models import SeenFile, Workspace
 MAX_OTHERS = 200  # workspaces that a page offers to compare with; an address may name any
 
 
-def set_seen(workspace: Workspace, user, digest: str, is_seen: bool):
-    """Note that a person has seen a change, or take that back. It is the person's own, so no event tells of it."""
+def set_seen(workspace: Workspace, user, digests: list[str], is_seen: bool):
+    """Note that a person has seen these changes, or take that back. It is the person's own, so no event tells of it."""
     if is_seen:
-        SeenFile.objects.get_or_create(workspace=workspace, user=user, digest=digest, defaults={"at": clock.now()})
+        rows = [SeenFile(workspace=workspace, user=user, digest=digest, at=clock.now()) for digest in digests]
+        SeenFile.objects.bulk_create(rows, ignore_conflicts=True)
     else:
-        SeenFile.objects.filter(workspace=workspace, user=user, digest=digest).delete()
+        SeenFile.objects.filter(workspace=workspace, user=user, digest__in=digests).delete()
 
 
 def seen_digests(comparison: Comparison, user) -> frozenset[str]:

@@ -8,10 +8,11 @@ from urllib.parse import quote_from_bytes
 from django import template
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from dashboard.templatetags.handrail import thousands
 from dashboard.text.visible_text import visible
+from workspaces.changes.changed_tree import Folder
 from workspaces.changes.diff.marks import words_of
 from workspaces.store.diff import MODE, TYPE
 
@@ -111,23 +112,52 @@ def moved_rows(rows, view) -> SafeString:
 
 
 @register.filter
-def file_rows(files) -> SafeString:
-    """Return the rows of the list of changed files; `files` are (address, path, change, was seen)."""
+def tree_rows(folder) -> SafeString:
+    """Return the rows of a tree of changed files (workspaces.changes.changed_tree): folders that fold, and files."""
+    return mark_safe("".join(_tree_rows(folder)))  # the path, the addresses and the words are escaped
+
+
+def _tree_rows(folder):
+    for entry in folder.entries:
+        yield _folder_row(entry) if isinstance(entry, Folder) else _file_row(*entry)
+
+
+def _folder_row(folder) -> str:
+    name, is_open = visible(folder.name, one_line=True), " open" if folder.is_open else ""
+    return (
+        f"<li{_seen(folder.seen == folder.files)}><details{is_open}><summary><code>{name}/</code>"
+        f"{_files(folder.files)}{_counts(folder)}</summary><ul>{''.join(_tree_rows(folder))}</ul></details></li>"
+    )
+
+
+def _file_row(address: str, name: bytes, change, is_seen: bool) -> str:
+    rows = getattr(change, "rows", None)  # of a folder that is gone
+    chips = words_of(change.facts)
+    chips = [change.kind, *chips] if says_more_than(change.kind, chips) else chips
+    about = "".join(f'<span class="chip">{visible(words, one_line=True)}</span>' for words in chips)
+    if rows:
+        about += _files(len(rows))
+    elif change.additions is None:
+        about += f'<span class="row-meta">{escape(gettext("lines not counted"))}</span>'
+    if is_seen:
+        about += f'<span class="chip">{escape(gettext("seen"))}</span>'
+    shown = visible(name, one_line=True) + ("/" if rows else "")
+    link = f'<a href="{escape(address)}"><code>{shown}</code></a>'
+    return f"<li{_seen(is_seen)}>{link}{about}{_counts(change)}</li>"
+
+
+def _seen(is_seen: bool) -> str:
+    return " data-seen" if is_seen else ""
+
+
+def _files(count: int) -> str:
+    words = ngettext("%(n)s file", "%(n)s files", count) % {"n": thousands(count)}
+    return f'<span class="row-meta">{escape(words)}</span>'
+
+
+def _counts(change) -> str:
+    """Return the lines added and removed, on one line."""
     added, removed = escape(gettext("lines added")), escape(gettext("lines removed"))
-    seen = f'<span class="chip">{escape(gettext("seen"))}</span>'
-    unknown = f'<span class="row-meta">{escape(gettext("lines not counted"))}</span>'
-    rows = []
-    for address, path, change, is_seen in files:
-        chips = words_of(change.facts)
-        chips = [change.kind, *chips] if says_more_than(change.kind, chips) else chips
-        kind = "".join(f'<span class="chip">{visible(words, one_line=True)}</span>' for words in chips)
-        if change.additions is None:
-            kind += unknown
-        plus = f'<span class="plus" title="{added}">+{_count(change.additions)}</span>' if change.additions else ""
-        minus = f'<span class="minus" title="{removed}">−{_count(change.deletions)}</span>'
-        rows.append(
-            f'<li{" data-seen" if is_seen else ""}><a href="{escape(address)}">'
-            f"<code>{visible(path, one_line=True)}</code></a>{kind}{seen if is_seen else ''}"
-            f"<span>{plus} {minus if change.deletions else ''}</span></li>"
-        )
-    return mark_safe("".join(rows))  # the path, the addresses and the words are escaped
+    plus = f'<span class="plus" title="{added}">+{_count(change.additions)}</span>' if change.additions else ""
+    minus = f'<span class="minus" title="{removed}">−{_count(change.deletions)}</span>' if change.deletions else ""
+    return f'<span class="counts">{plus} {minus}</span>'

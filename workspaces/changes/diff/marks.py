@@ -13,6 +13,11 @@ TYPES = {
     "char device": gettext_lazy("character device"),
     "block device": gettext_lazy("block device"),
 }
+BECAME = {
+    "file": gettext_lazy("became a file"),
+    "folder": gettext_lazy("became a folder"),
+    "symlink": gettext_lazy("became a symbolic link"),
+}
 ATTRIBUTES = {
     "security.capability": gettext_lazy("file capability"),
     "system.posix_acl_access": gettext_lazy("access list"),
@@ -36,15 +41,16 @@ def words_of(facts: list[Fact]) -> list[str]:
 
 
 def _type(fact: Fact) -> list[str]:
-    names = [str(TYPES.get(name, name)) for name in (fact.old, fact.new) if name]
-    return [" → ".join(names)]
+    if fact.old and fact.new:
+        return [str(BECAME.get(fact.new) or gettext("became %(type)s") % {"type": fact.new})]
+    return [str(TYPES.get(name, name)) for name in (fact.old, fact.new) if name]
 
 
 def _mode(fact: Fact) -> list[str]:
     new, old = int(fact.new, 8), int(fact.old or "0", 8)
     bits = [str(words) for bit, words in BITS if new & bit and not old & bit]
     if fact.old:
-        return [gettext("mode %(old)s → %(new)s") % {"old": fact.old, "new": fact.new}, *bits]
+        return [gettext("mode %(new)s, was %(old)s") % {"old": fact.old, "new": fact.new}, *bits]
     if not bits and new in (0o755, 0o775):
         return [gettext("executable")]
     return [gettext("mode %(mode)s") % {"mode": fact.new}, *bits, *([gettext("executable")] if new & 0o111 else [])]
@@ -56,7 +62,7 @@ def _attribute(fact: Fact) -> list[str]:
 
 
 def _owner(fact: Fact) -> list[str]:
-    return [gettext("owner %(old)s → %(new)s") % {"old": fact.old, "new": fact.new}]
+    return [gettext("owner %(new)s, was %(old)s") % {"old": fact.old, "new": fact.new}]
 
 
 def _content(fact: Fact) -> list[str]:
