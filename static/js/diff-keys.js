@@ -5,17 +5,22 @@ import { resting } from "./keys.js";
 
 const [FILE, CHANGE] = ["[data-file]", ".hunk, [data-file]"];
 const STEPS = { n: [FILE, 1], p: [FILE, -1], "]": [CHANGE, 1], "[": [CHANGE, -1] };
-let here = null; // where the last key went, as long as it is on the page
+let here = null; // where the last key or tap went, as long as it is in sight
 
 // The last stop at or above the top of the window, where a reader who scrolled is.
 function atTop(stops) {
   return stops.findLastIndex((stop) => stop.getBoundingClientRect().top < 80);
 }
 
+function isInSight(stop) {
+  const { top, bottom } = stop.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}
+
 function go(selector, step) {
   const stops = [...document.querySelectorAll(selector)].filter((stop) => stop.offsetParent !== null);
   if (!stops.length) return;
-  const known = document.activeElement === here || document.activeElement?.matches("[data-go]") ? stops.indexOf(here?.closest(selector) ?? here) : -1;
+  const known = here?.isConnected && isInSight(here) ? stops.indexOf(here.closest(selector) ?? here) : -1;
   const at = known >= 0 ? known : atTop(stops);
   const next = stops[Math.max(0, Math.min(stops.length - 1, at + step))];
   next.tabIndex = -1;
