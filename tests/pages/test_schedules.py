@@ -53,6 +53,33 @@ def test_a_lead_makes_one_from_the_workspace(browser_of, lena, place, read):
     assert "Nightly tests" not in read(client, "/schedules/?workspace=another")
 
 
+@pytest.mark.parametrize(
+    ("often", "cron"),
+    [("day", "30 4 * * *"), ("weekday", "30 4 * * 1-5"), ("week", "30 4 * * 1"), ("month", "30 4 1 * *")],
+)
+def test_the_times_are_chosen_in_words(browser_of, lena, place, read, often, cron):
+    client = browser_of(lena)
+    client.post("/schedules/new/", FORM | {"place": place, "cron": "", "often": often, "at": "04:30"})
+    made = Schedule.objects.get()
+    assert made.cron == cron
+    form = read(client, f"/schedules/{made.pk}/edit/")
+    assert f'<option value="{often}" selected>' in form
+    assert 'value="04:30"' in form
+    assert f'value="{cron}"' not in form
+
+
+def test_a_choice_without_a_time_and_a_form_without_any_are_refused(browser_of, lena, place):
+    client = browser_of(lena)
+    for fields, words in (({"often": "day", "at": ""}, "Give the time of day."), ({}, "Choose when above")):
+        answer = client.post("/schedules/new/", FORM | {"place": place, "cron": ""} | fields)
+        assert words in answer.content.decode()
+    assert not Schedule.objects.exists()
+
+
+def test_a_cron_text_that_no_choice_says_stays_one(browser_of, lena, hourly, read):
+    assert 'value="0 * * * *"' in read(browser_of(lena), f"/schedules/{hourly.pk}/edit/")
+
+
 def test_a_check_in_a_new_workspace_each_time(browser_of, lena, place, team):
     form = FORM | {"place": f"environment:{team.pk}:default", "command": "", "check": "tests", "budget_minutes": "30"}
     browser_of(lena).post("/schedules/new/", form)

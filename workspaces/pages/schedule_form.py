@@ -1,5 +1,7 @@
 """The form of a schedule."""
 
+from datetime import time
+
 from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
@@ -11,6 +13,14 @@ from workspaces.provisioning import agent_programs
 from workspaces.services import schedules
 from workspaces.services.environments import newest
 
+# How often, in words, and the cron fields after minute and hour.
+OFTEN = [
+    ("", gettext_lazy("At the times of the cron text below"), ""),
+    ("day", gettext_lazy("Every day at …"), "* * *"),
+    ("weekday", gettext_lazy("Monday to Friday at …"), "* * 1-5"),
+    ("week", gettext_lazy("Every Monday at …"), "* * 1"),
+    ("month", gettext_lazy("On the first of each month at …"), "1 * *"),
+]
 MAX_PLACES = 300  # workspaces in the list, those used last; a schedule's own is always among them
 
 
@@ -18,8 +28,15 @@ class ScheduleForm(forms.Form):
     """`team` and `wish()` are what services.schedules takes. A check or a command: the field that is filled says."""
 
     name = forms.CharField(label=gettext_lazy("Name"), max_length=80)
+    often = forms.ChoiceField(
+        label=gettext_lazy("When"), required=False, choices=[(value, words) for value, words, _ in OFTEN]
+    )
+    at = forms.TimeField(
+        label=gettext_lazy("At"), required=False, widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
+    )
     cron = forms.CharField(
-        label=gettext_lazy("When (cron text)"),
+        label=gettext_lazy("Or as cron text"),
+        required=False,
         max_length=120,
         help_text=gettext_lazy(
             "Minute, hour, day of the month, month, day of the week. <code>0 3 * * *</code>: each day at 3:00; "
@@ -111,11 +128,23 @@ class ScheduleForm(forms.Form):
 
     def clean(self):
         cleaned = super().clean()
+        self._clean_times(cleaned)
         if {"command", "check", "task"} <= set(cleaned):
             given = [name for name in ("command", "check", "task") if cleaned[name].strip()]
             if len(given) != 1:
                 self.add_error("command", gettext("Give a command, the name of a check, or a task for an agent."))
         return cleaned
+
+    def _clean_times(self, cleaned: dict):
+        """Turn a choice in words into its cron text."""
+        often, at = cleaned.pop("often", ""), cleaned.pop("at", None)
+        days = next(days for value, _, days in OFTEN if value == often)
+        if days and at:
+            cleaned["cron"] = f"{at.minute} {at.hour} {days}"
+        elif days and "at" not in self.errors:
+            self.add_error("at", gettext("Give the time of day."))
+        elif not days and not cleaned.get("cron") and "cron" not in self.errors:
+            self.add_error("cron", gettext("Choose when above, or write a cron text."))
 
     @property
     def team(self) -> Team:
@@ -129,9 +158,25 @@ class ScheduleForm(forms.Form):
         return {"workspace": "", "environment": ""} | place | cleaned | {"kind": kind.value}
 
 
+def _in_words(cron: str) -> dict:
+    """Return {often, at, cron} for a cron text that a choice says; {} for another one."""
+    minute, hour, *rest = cron.split()
+    often = next((value for value, _, days in OFTEN if days == " ".join(rest)), "")
+    if not often or not (minute.isdecimal() and hour.isdecimal()):
+        return {}
+    return {"often": often, "at": time(int(hour), int(minute)), "cron": ""}
+
+
 def _initial(schedule: Schedule | None, place: str) -> dict:
     if schedule is None:
-        start = {"zone": timezone.get_current_timezone_name(), "catch_up": CatchUp.SKIP, "keep": 100, "program": ""}
+        start = {
+            "often": "day",
+            "at": time(3),
+            "zone": timezone.get_current_timezone_name(),
+            "catch_up": CatchUp.SKIP,
+            "keep": 100,
+            "program": "",
+        }
         return start | {"place": place}
     where = f"workspace:{schedule.team_id}:{schedule.workspace.key}" if schedule.workspace else ""
     same = ("name", "cron", "zone", "command", "catch_up", "budget_minutes", "keep")
@@ -139,6 +184,7 @@ def _initial(schedule: Schedule | None, place: str) -> dict:
     job["program"] = (job["program"] or "").partition("@")[0]
     return (
         {name: getattr(schedule, name) for name in same}
+        | _in_words(schedule.cron)
         | job
         | {
             "check": schedule.check_name,
