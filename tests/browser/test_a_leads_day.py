@@ -39,6 +39,7 @@ def tar_of(name: str, data: bytes) -> bytes:
 def test_an_environment_its_checks_and_a_workspace_of_a_tar_from_it(product, token, lead, stamp):
     lead.goto(f"{product.desk}/environments/new/")
     lead.get_by_label("Name").fill(stamp)
+    lead.get_by_text("Advanced").click()
     lead.get_by_label("Checks").fill("tests = grep -q 42 answer.txt")
     lead.get_by_role("button", name="Save").click()
     expect(lead.locator("h1")).to_have_text(stamp)

@@ -196,7 +196,7 @@ def state():
         "workspaces_retentionrule",
     ]
     tables += ["workspaces_schedule", "workspaces_scheduledrun", "approvals_agentrun", "approvals_agentturn"]
-    tables += ["approvals_agentdefinition"]
+    tables += ["approvals_agentdefinition", "approvals_agenttrial"]
     tables += ["workspaces_noteversion", "workspaces_lesson", "workspaces_handover"]
     found = {}
     with connection.cursor() as cursor:

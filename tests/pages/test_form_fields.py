@@ -17,7 +17,16 @@ from .test_every_url import ROUTES, site  # noqa: F401 - a fixture
 # Fields that take commands, addresses, names for programs or patterns: {name of the page: {name of the field}}.
 CODE = {
     "workspace-new": {"git", "ref", "setup"},
-    "environment-new": {"image", "dockerfile", "repository", "ref", "setup", "maintenance"},
+    "environment-new": {
+        "models_anthropic",
+        "models_openai",
+        "image",
+        "dockerfile",
+        "repository",
+        "ref",
+        "setup",
+        "maintenance",
+    },
     "secret-new": {"name", "value"},
     "notifications": {"url"},
     "workspace-terminals": {"command"},

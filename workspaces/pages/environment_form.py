@@ -6,8 +6,10 @@ from django.utils.translation import gettext_lazy
 
 from dashboard.models import Team
 from workspaces.models import AgentsTogether, Environment, Lfs, Submodules
+from workspaces.pages import environment_defaults
+from workspaces.pages.environment_agents import AgentFields, initial_of
 from workspaces.pages.forms import CODE, DRIVERS
-from workspaces.provisioning import isolation, model_access
+from workspaces.provisioning import isolation
 from workspaces.services import environments
 
 MB = 1024**2
@@ -53,7 +55,7 @@ def _default_of(limit: str) -> Promise:
     return lazy(environments.defaults_in_words, str)(limit)
 
 
-class EnvironmentForm(forms.Form):
+class EnvironmentForm(AgentFields):
     """The form of an environment; `fields_of_version()` returns the `fields` for environments.save."""
 
     team = forms.ModelChoiceField(None, label=gettext_lazy("Team"), to_field_name="slug", empty_label=None)
@@ -102,9 +104,13 @@ class EnvironmentForm(forms.Form):
         help_text=gettext_lazy("An agent is at work for ten minutes after its last call, and while something runs."),
     )
     repository = _line(
-        gettext_lazy("Git address"),
+        gettext_lazy("Source"),
         max_length=500,
-        help_text=gettext_lazy("Default source of new workspaces."),
+        placeholder="https://",
+        help_text=gettext_lazy(
+            "The git address, or the path of a folder that the server allows, with which each workspace begins. Empty: "
+            "an empty folder."
+        ),
     )
     ref = _line(gettext_lazy("Branch or commit"), max_length=200)
     submodules = forms.ChoiceField(
@@ -194,25 +200,6 @@ class EnvironmentForm(forms.Form):
             "workspaces with it, and only from the git address above."
         ),
     )
-    agent_programs = _line(
-        gettext_lazy("Agents that Handrail starts"),
-        max_length=500,
-        placeholder="claude-code@2.1.329 codex@0.169.0",
-        help_text=gettext_lazy(
-            "Programs with their versions, separated by spaces. An operator installs them once for each host."
-        ),
-    )
-    model_access = _code(
-        gettext_lazy("Models"),
-        rows=3,
-        placeholder="anthropic ANTHROPIC_API_KEY claude-sonnet-*",
-        max_length=5000,
-        help_text=gettext_lazy(
-            "For those agents. One line for each provider: anthropic or openai, the secret with its key (given to "
-            "Handrail, for models), then names of models. The key never enters a workspace. +tools at the end also "
-            "allows tools that run at the provider: web search, web fetch, code, MCP."
-        ),
-    )
     services = _code(
         gettext_lazy("Services"),
         rows=3,
@@ -280,6 +267,8 @@ class EnvironmentForm(forms.Form):
         """
         super().__init__(data, initial=initial)
         self.fields["team"].queryset = Team.objects.filter(pk__in=[team.pk for team in teams]).order_by("name")
+        self.offer(teams, shown or base or start)
+        environment_defaults.state_defaults(self)
         known = [*isolation.available(), *([base.driver] if base else [])]
         self.fields["driver"].choices = [(name, DRIVERS.get(name, name)) for name in dict.fromkeys(known)]
         if base:
@@ -292,6 +281,23 @@ class EnvironmentForm(forms.Form):
         if len(teams) == 1:
             self.fields["team"].widget = forms.HiddenInput()
             self.initial["team"] = teams[0].slug
+
+    @property
+    def first_fields(self) -> list:
+        return environment_defaults.first_of(self)
+
+    @property
+    def groups(self) -> list:
+        return environment_defaults.groups_of(self)
+
+    @property
+    def changed(self) -> list[str]:
+        return environment_defaults.changed_of(self)
+
+    @property
+    def shows_advanced(self) -> bool:
+        """Whether one of the fields below *Advanced* is wrong."""
+        return any(field.errors for group in self.groups for field in group.fields)
 
     def fields_of_version(self) -> dict:
         cleaned = self.cleaned_data
@@ -317,8 +323,7 @@ class EnvironmentForm(forms.Form):
             "working_directory": cleaned["working_directory"],
             "snapshot_ignore": cleaned["snapshot_ignore"].replace("\r\n", "\n"),
             "checks": environments.read_checks(cleaned["checks"]),
-            "agent_programs": cleaned["agent_programs"].split(),
-            "model_access": model_access.read(cleaned["model_access"]),
+            **self.agent_columns(),
             "services": environments.read_checks(cleaned["services"], "services"),
             "ephemeral": cleaned["ephemeral"],
             **self._times(),
@@ -363,8 +368,7 @@ def _initial(base: Environment) -> dict:
         "setup_secrets": " ".join(base.secrets.get("setup", [])),
         "agent_secrets": " ".join(base.secrets.get("agent", [])),
         "agents": ", ".join(base.agents),
-        "agent_programs": " ".join(base.agent_programs),
-        "model_access": model_access.write(base.model_access),
+        **initial_of(base),
         "services": environments.write_checks(base.services),
         "idle_minutes": base.idle_seconds // 60 or None,
         "stop_hours": base.stop_seconds // 3600 or None,

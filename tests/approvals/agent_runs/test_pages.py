@@ -156,6 +156,8 @@ def test_an_environment_takes_its_agents_and_models_from_the_form(browser_of, le
     shown = client.get(f"/environments/{workspace.environment_id}/").content.decode()
     assert "claude-code@1.2.3" in shown
     assert "which stays outside the workspace" in shown
-    text = client.get(f"/environments/{workspace.environment_id}/edit/").content.decode()
-    assert "anthropic A_KEY claude-x claude-*" in text
+    text = tight(client.get(f"/environments/{workspace.environment_id}/edit/").content.decode())
+    assert 'value="claude-code@1.2.3"' in text
+    assert '<option value="A_KEY" selected>A_KEY</option>' in text
+    assert 'value="claude-x claude-*"' in text
     assert agent_runs.start(workspace, WISH, caller=caller_of(lena))
