@@ -100,6 +100,7 @@ class NewRunForm(forms.Form):
         self.caller, self.teams = caller, {team.pk: team for team in teams}
         self.workspaces, self.environments = self._workspaces(), self._environments()
         places = [*self.environments.values(), *(each.environment for each in self.workspaces.values())]
+        self.fields["program"].is_given = True  # by the first agent that the environment names
         self.fields["program"].choices = _without_a_choice_of_one(agent_programs.choices(places))
         several = len(teams) > 1
         names = AgentDefinition.objects.filter(team__in=self.teams).order_by("name").values_list("name", flat=True)

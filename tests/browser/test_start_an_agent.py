@@ -70,7 +70,7 @@ def test_a_lead_sets_an_agent_up_and_starts_it_in_three_taps(product, model, per
     expect(step(page, "program")).to_contain_text("is installed on the host", timeout=180_000)
     settle(page)
 
-    page.get_by_label("Key").fill(KEY)
+    page.get_by_role("textbox", name="Key").fill(KEY)
     page.get_by_role("button", name="Keep the key").click()
     expect(step(page, "key")).to_contain_text("kept as the secret ANTHROPIC_API_KEY")
     assert KEY not in page.content()

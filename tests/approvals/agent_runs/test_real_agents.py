@@ -92,6 +92,21 @@ def test_from_the_task_to_the_review(desk, program):
     assert desk.prints(started, "ls") == ""
 
 
+def test_a_trial_shows_that_the_gate_holds_the_program(desk, program):
+    asked = len(desk.model.asked)
+    trial = desk.post(f"/agent-programs/{program}/trials", {"environment": "agents"}, 201)
+    until(lambda: desk.get(f"/agent-programs/{program}")["trial"]["state"] != "running", within=240)
+    found = desk.get(f"/agent-programs/{program}")
+    assert (found["trial"]["id"], found["trial"]["reason"]) == (trial["id"], "")
+    assert (found["trial"]["state"], found["trial"]["heard"], found["trial"]["denied"]) == ("held", True, True)
+    assert found["steps"]["trial"]
+    # No key left the host, and no model was asked.
+    assert len(desk.model.asked) == asked
+    assert desk.get(f"/agent-runs/{trial['run']}/model-calls")["calls"] == []
+    keys = until(lambda: [each["key"] for each in desk.get("/workspaces")["workspaces"]] or ["none"])
+    assert not [key for key in keys if key.startswith(f"trial-{program}")]
+
+
 def test_a_killed_program_goes_on_in_its_session_and_runs_nothing_twice(desk, program):
     word = f"[killed {program}]"
     desk.model.scripts[word] = [
