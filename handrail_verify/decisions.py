@@ -1,7 +1,9 @@
 """What the events of a log say of each action, against each other: nothing ran that was not approved as it ran."""
 
+import json
 from dataclasses import dataclass, field
 
+from handrail_verify import card
 from handrail_verify.checkpoints import BadEvent
 
 ALLOWED, APPROVED, VOTE, USED = "action.allowed", "action.approved", "action.vote", "action.consumed"
@@ -51,6 +53,7 @@ class Decisions:
 
     def _approve(self, event: dict, answer: _Answer, digest: str):
         self._vote(event, answer, digest)
+        _check_rendered(event, digest)
         data, quorum = event["data"], event["data"].get("quorum")
         given = sum(voted == digest for voted in answer.voters.values())
         if isinstance(quorum, int) and given < quorum and not data.get("solo"):
@@ -67,6 +70,18 @@ class Decisions:
                 f"Event {event['seq']}: {_action(event)} ran other bytes than event {answer.seq} approved: "
                 f"{digest[:16]}… instead of {answer.digest[:16]}…"
             )
+
+
+def _check_rendered(event: dict, digest: str):
+    """Raise BadEvent if what the approver's page said of itself was changed, or is of another call."""
+    statement = event["data"].get("rendered")
+    if statement is None:
+        return
+    known = card.read(json.dumps(statement))
+    if known is None or card.digest_of(known) != event["data"].get("rendered_digest"):
+        raise BadEvent(f"Event {event['seq']}: what the page of {_action(event)} showed does not fit its digest.")
+    if known["call"] != digest:
+        raise BadEvent(f"Event {event['seq']}: {_action(event)} was approved on a page that showed another call.")
 
 
 def _type(event: dict) -> str:

@@ -3,6 +3,8 @@
 A *record* is one approval as `manage.py verify_passkeys --export` writes it, one on a line:
 
     {"team", "action", "action_id", "person", "person_id", "at", "verdict", "digest", "call" (base64), "passkey"}
+
+and "rendered", if the page said what it showed of the call (handrail_verify.card).
 """
 
 import hashlib
@@ -13,7 +15,7 @@ from datetime import datetime, timedelta
 
 from cryptography.exceptions import InvalidSignature
 
-from handrail_verify import canonical
+from handrail_verify import canonical, card
 
 FIELDS = ("team", "action", "action_id", "person", "person_id", "at", "verdict", "digest", "call", "passkey")
 APPROVED = ("action.approved", "action.vote")  # the events that name an assertion
@@ -71,9 +73,13 @@ def _faults_of_signature(record: dict) -> list[str]:
         person=record["person_id"],
         verdict=record["verdict"],
     )
-    found = []
-    if hashlib.sha256(b64decode(record["call"], validate=True)).hexdigest() != record["digest"]:
+    found, call = [], b64decode(record["call"], validate=True)
+    if hashlib.sha256(call).hexdigest() != record["digest"]:
         found.append("The call's bytes are not those of its digest.")
+    if rendered := record.get("rendered"):
+        found += card.faults(rendered, call)
+        if not record["verdict"].endswith(f" rendered {card.digest_of(rendered)}"):
+            found.append("What the page showed is not what was signed.")
     if client["type"] != "webauthn.get" or _bytes_of(client["challenge"]) != challenge:
         found.append("It was signed for another action, digest, verdict, person or time.")
     if datetime.fromisoformat(record["at"]) > datetime.fromisoformat(kept["expires_at"]) + RECORDED_WITHIN:
@@ -122,7 +128,7 @@ def read(lines: Iterable[bytes]) -> list[dict]:
             record = canonical.loads_once(line)
         except (ValueError, RecursionError):
             raise BadRecords(f"Line {number} is not one JSON object with each key once.") from None
-        if not isinstance(record, dict) or set(record) != set(FIELDS):
+        if not isinstance(record, dict) or set(record) - {"rendered"} != set(FIELDS):
             raise BadRecords(f"Line {number} is not an approval with a passkey.")
         found.append(record)
     return found

@@ -20,4 +20,5 @@ class Answer:
     unheld: bool = False  # to run without an envelope; if several people must approve, all of them must choose that
     apply: bool = False  # the result of the rehearsal instead of a run
     rehearsal: object | None = None  # the id of the rehearsal that the person saw, if known
+    rendered: dict | None = None  # what the page showed of the call, as it says itself (handrail_verify.card)
     passkey: dict | None = None  # what the person's passkey said, which some approvals take: {challenge, credential}

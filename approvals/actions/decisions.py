@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
-from approvals.actions import bound_files, mcp_tools, rehearsals, solo
+from approvals.actions import bound_files, mcp_tools, rehearsals, rendered_card, solo
 from approvals.actions.answer import APPROVE, DENY, EDIT, Answer
 from approvals.actions.expiry import end_if_due
 from approvals.actions.step_up import requirement
@@ -38,12 +38,14 @@ class Approval:
     unheld: bool
     tree: str
     passkey: dict | None  # what approvals.actions.step_up.assertions keeps
+    rendered: dict | None = None  # what the page showed of the call (handrail_verify.card)
 
     @property
     def assertion(self) -> dict:
         """What is kept with the decision as proof of who made it."""
         alone = self.alone
         found = {"solo": True, "signed_in_at": alone.at.isoformat(), "how": alone.how} if alone else {}
+        found |= {"rendered": self.rendered} if self.rendered else {}
         return found | ({"passkey": self.passkey} if self.passkey else {})
 
 
@@ -90,7 +92,7 @@ def _approval(action: Action, answer: Answer, caller, allowance: Allowance) -> A
         evidence = pack(evidence_of(action, current(action), seconds))
     tree = rehearsals.tree_to_apply(action, answer.rehearsal) if answer.apply else ""
     confirmed = _confirmed(action, caller, answer, tree) if answer.passkey else None
-    return Approval(evidence, answer.alone, answer.unheld, tree, confirmed)
+    return Approval(evidence, answer.alone, answer.unheld, tree, confirmed, answer.rendered)
 
 
 def _load_open(action: Action, still_open: Q) -> bool:
@@ -134,7 +136,8 @@ def _check(action: Action, answer: Answer, caller):
 def _confirmed(action: Action, caller, answer: Answer, tree: str) -> dict:
     from approvals.actions.step_up import assertions  # here: it loads a library that only web needs
 
-    verdict = requirement.verdict_of(alone=bool(answer.alone), unheld=answer.unheld, tree=tree)
+    alone, rendered = bool(answer.alone), answer.rendered
+    verdict = requirement.verdict_of(alone=alone, unheld=answer.unheld, tree=tree, rendered=rendered)
     return assertions.confirm(action, caller=caller, digest=action.digest, verdict=verdict, answer=answer.passkey)
 
 
@@ -294,6 +297,7 @@ def _approve(action: Action, still_open: Q, caller, answer: Answer, how: Approva
     data = {"votes": given, "quorum": action.quorum} | ({"solo": True} if how.alone else {})
     data |= {"envelope": "none"} if _all_unheld(now_given) else {}
     data |= {"applies": "rehearsal", "tree": how.tree} if how.tree else {}
+    data |= rendered_card.in_event(how.rendered, revision.canonical)
     data |= _passkey_in_event(how)
     if given < action.quorum and not how.alone:
         record(action, "action.vote", caller.actor, data)

@@ -8,7 +8,7 @@ from django.conf import settings
 from ninja import Schema
 from pydantic import Field
 
-from approvals.actions import rehearsals
+from approvals.actions import rehearsals, rendered_card
 from approvals.actions.asked_snapshots.state import asked_files
 from approvals.actions.transitions import policy_label
 from approvals.api.schemas import AskedFilesOut, RehearsalOut
@@ -25,6 +25,19 @@ class DecisionOut(Schema):
     do_first: bool = Field(description="whether a denial's comment says what to do before the call is made again")
     edited: bool = Field(description="whether what is approved differs from what was asked")
     decided_at: datetime
+
+
+class AnswerOut(Schema):
+    """One person's answer to one revision."""
+
+    by: str
+    verdict: str = Field(description="approve, deny or edit")
+    at: datetime
+    revision: int
+    final: bool = Field(description="whether it decided the action, which the first of two people's does not")
+    rendered_digest: str | None = Field(
+        description="SHA-256 of what the person's page said that it showed (docs/attested-card.md); null without that"
+    )
 
 
 class Row(Schema):
@@ -77,6 +90,7 @@ class Whole(Row):
     files_when_asked: AskedFilesOut | None = Field(
         description="the snapshot of the files as they were when it began to need approval; null where none is taken"
     )
+    decisions: list[AnswerOut] = Field(description="of people, oldest first; empty where the policy or a grant decided")
     reasoning: str
     session: str
     call_id: str
@@ -138,10 +152,26 @@ def whole(action: Action) -> dict:
         "question": _question(action),
         "rehearsal": rehearsals.as_json(action),
         "files_when_asked": asked.as_json() if (asked := asked_files(action)) else None,
+        "decisions": _decisions(action),
         "reasoning": action.reasoning,
         "session": action.session,
         "call_id": action.call_id,
     }
+
+
+def _decisions(action: Action) -> list[dict]:
+    numbers = {revision.pk: revision.number for revision in action.revisions.all()}
+    return [
+        {
+            "by": given.user.get_username(),
+            "verdict": given.verdict,
+            "at": given.at,
+            "revision": numbers[given.revision_id],
+            "final": given.final,
+            "rendered_digest": rendered_card.digest_of(given.assertion),
+        }
+        for given in sorted(action.decisions.all(), key=lambda each: each.at)
+    ]
 
 
 def decision_of(action: Action) -> dict | None:

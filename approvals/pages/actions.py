@@ -32,6 +32,7 @@ from dashboard.text.visible_text import visible
 from dashboard.web.pages import READ_OR_WRITE, as_uuid, carry_out, is_wide, must, parameters, signed_in
 from dashboard.web.typed import given as typed_before
 from dashboard.web.typed import keeps_typed
+from handrail_verify.card import read as read_statement
 from workspaces.changes.diff import compare
 
 # CodeMirror inserts style elements, which carry the nonce of the page's scripts.
@@ -110,13 +111,18 @@ def approve(request, pk):
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
         return show_card(request, found, step="approve")
-    chosen, how = parameters(request, "envelope", "apply", "rehearsal"), {"passkey": answer_of(request)}
+    chosen, how = parameters(request, "envelope", "apply", "rehearsal"), _proofs(request)
     if chosen["envelope"] == "none":
         return decide_and_go_on(request, found, "approve", gettext("Approved without an envelope"), unheld=True, **how)
     if chosen["apply"] == "rehearsal":
         how |= {"apply": True, "rehearsal": chosen["rehearsal"]}
         return decide_and_go_on(request, found, "approve", gettext("Approved: the result of the try is applied"), **how)
     return decide_and_go_on(request, found, "approve", gettext("Approved"), **how)
+
+
+def _proofs(request) -> dict:
+    """Return what an approval brings along: what its page showed of the call, and what a passkey signed."""
+    return {"rendered": read_statement(request.POST.get("rendered", "")), "passkey": answer_of(request)}
 
 
 @signed_in
@@ -127,7 +133,7 @@ def approve_alone(request, pk):
     found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     typed = parameters(request, "target")["target"][:200]
-    how = {"alone": solo.of_request(request, typed), "passkey": answer_of(request)}
+    how = {"alone": solo.of_request(request, typed)} | _proofs(request)
     return decide_and_go_on(request, found, "approve", gettext("Approved by you alone"), **how)
 
 

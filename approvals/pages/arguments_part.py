@@ -1,6 +1,6 @@
 """The arguments of a call as its card shows them: short ones, texts, structures, and the agent's own explanation."""
 
-from approvals.pages.structures import MANY_FACTS, Structure, is_structure, lines_of, structure_of
+from approvals.pages.structures import MANY_FACTS, Line, Structure, is_structure, lines_of, structure_of
 
 # Arguments with an agent's explanation; they are shown apart from what would run.
 EXPLANATION_ARGUMENTS = ("description",)
@@ -26,8 +26,8 @@ class ArgumentsPart:
         return many + [structure_of(name, value) for name, value in self._others() if is_structure(value)]
 
     @property
-    def facts(self) -> list[tuple[str, str]]:
-        """The other arguments: [(name, text)]; none if `structures` has them."""
+    def facts(self) -> list[Line]:
+        """The other arguments; none if `structures` has them."""
         short = self._short() if len(self._short()) <= MANY_FACTS else []
         return [line for name, value in short for line in lines_of(name, value)]
 
@@ -38,11 +38,15 @@ class ArgumentsPart:
             if not is_structure(value) and not (isinstance(value, str) and (len(value) > MAX_FACT or "\n" in value))
         ]
 
-    def _others(self):
+    @property
+    def shown_elsewhere(self) -> list[str]:
+        """The arguments that are not among those of the call: the agent's explanation, and what a diff shows."""
         if self.command is not None:
-            left_out = (*EXPLANATION_ARGUMENTS, "command")
-        else:
-            left_out = SHOWN_BY_DIFF if self.is_shown_by_diff else ()
+            return [name for name in EXPLANATION_ARGUMENTS if name in self.arguments]
+        return [name for name in SHOWN_BY_DIFF if name in self.arguments] if self.is_shown_by_diff else []
+
+    def _others(self):
+        left_out = [*self.shown_elsewhere, *(["command"] if self.command is not None else [])]
         return [(name, value) for name, value in self.arguments.items() if name not in left_out]
 
     @property

@@ -12,6 +12,7 @@ from approvals.actions.step_up import challenges, requirement
 from approvals.models import Action
 from dashboard.problems import Problem
 from dashboard.web.pages import must, parameters, signed_in
+from handrail_verify.card import read as read_statement
 
 MAX_ANSWER = 16_384  # characters
 
@@ -53,6 +54,7 @@ def challenge(request, pk):
             unheld=chosen["envelope"] == "none",
             apply=chosen["apply"] == "rehearsal",
             rehearsal=chosen["rehearsal"] or None,
+            rendered=read_statement(request.POST.get("rendered", "")),
         )
     except Problem as problem:
         return JsonResponse({"detail": problem.detail}, status=problem.status)

@@ -64,20 +64,27 @@ def structure_of(name: str, value) -> Structure:
     return Structure(name, _size(value), "" if table else _outline(value), table)
 
 
-def lines_of(name: str, value) -> list[tuple[str, str]]:
-    """Return a short argument as lines: [(name, value)]. An object has a line for each key, a list one for all."""
+class Line(NamedTuple):
+    """A short argument, or a part of one, on a line; `form` says how its values are read back (static/js/attest.js)."""
+
+    name: str
+    text: str
+    form: str  # text: as it is; plain: a JSON text if it is quoted; list: several of these; json
+
+
+def lines_of(name: str, value) -> list[Line]:
+    """Return a short argument as lines. An object has a line for each key, a list one for all."""
     if isinstance(value, str):
-        return [(name, value)]
+        return [Line(name, value, "text")]
     if isinstance(value, dict) and value and all(_is_plain(each) for each in value.values()):
         return [
-            (f"{name}.{key if re.fullmatch('[A-Za-z0-9_-]+', key) else pretty(key)}", _plain(value[key]))
+            Line(f"{name}.{key if re.fullmatch('[A-Za-z0-9_-]+', key) else pretty(key)}", _plain(value[key]), "plain")
             for key in value
         ]
     if isinstance(value, list) and value and all(_is_plain(each) for each in value):
-        return [
-            (name, ", ".join(pretty(each) if isinstance(each, str) and "," in each else _plain(each) for each in value))
-        ]
-    return [(name, pretty(value, indent=None))]
+        shown = (pretty(each) if isinstance(each, str) and "," in each else _plain(each) for each in value)
+        return [Line(name, ", ".join(shown), "list")]
+    return [Line(name, pretty(value, indent=None), "json")]
 
 
 def _size(value) -> str:

@@ -152,10 +152,11 @@ def hidden_note(raw) -> str:
 
 
 @register.inclusion_tag("parts/code.html")
-def code_block(raw, *, must_read=False, title: str = "", size: str = "", copy=False, is_output=False):
+def code_block(raw, *, must_read=False, title: str = "", size: str = "", copy=False, is_output=False, values: str = ""):
     """Show exact bytes, folded if long; with must_read, Approve stays off until the fold was read to its end.
 
-    `size`: that of a list or an object, of which fewer lines are shown beside the fold.
+    `size`: that of a list or an object, of which fewer lines are shown beside the fold. `values`: how the values of a
+    call are read back from it (static/js/attest.js).
     """
     return {
         "parts": shown.fold(raw, is_structure=bool(size)),
@@ -165,6 +166,7 @@ def code_block(raw, *, must_read=False, title: str = "", size: str = "", copy=Fa
         "title": title,
         "size": size,
         "copy": copy,
+        "values": values,
     }
 
 

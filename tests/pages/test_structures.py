@@ -128,18 +128,18 @@ def test_what_a_phone_cannot_show_in_a_table_is_an_outline(row):
 
 def test_short_lists_and_objects_are_lines_without_braces():
     assert lines_of("where", {"repo": "shop", "n": 1, "a b": "1"}) == [
-        ("where.repo", "shop"),
-        ("where.n", "1"),
-        ('where."a b"', '"1"'),
+        ("where.repo", "shop", "plain"),
+        ("where.n", "1", "plain"),
+        ('where."a b"', '"1"', "plain"),
     ]
-    assert lines_of("labels", ["bug", "a, b", 3]) == [("labels", 'bug, "a, b", 3')]
-    assert lines_of("deep", [[1]]) == [("deep", "[[1]]")]
-    assert lines_of("none", []) == [("none", "[]")]
+    assert lines_of("labels", ["bug", "a, b", 3]) == [("labels", 'bug, "a, b", 3', "list")]
+    assert lines_of("deep", [[1]]) == [("deep", "[[1]]", "json")]
+    assert lines_of("none", []) == [("none", "[]", "json")]
 
 
 def test_what_is_short_stands_on_one_line(ask, bob, browser_of):
     action = ask({"labels": ["bug", "ui"], "where": {"repo": "shop"}}, tool="mcp__github__label")
-    text = card_of(browser_of(bob), action).replace("&quot;", '"')
+    text = re.sub(r"</?span[^>]*>", "", card_of(browser_of(bob), action)).replace("&quot;", '"')
     assert "labels: bug, ui" in text
     assert "where.repo: shop" in text
     assert "data-must-read" not in text

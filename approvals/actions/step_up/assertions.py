@@ -91,7 +91,9 @@ def kept_ones():
 
 def record_of(decision: Decision) -> dict:
     """Return all that it takes to check the decision's assertion, as it is exported for `python -m handrail_verify`."""
-    verdict = verdict_of(alone=bool(decision.assertion.get("solo")), unheld=decision.unheld, tree=decision.applied_tree)
+    kept, tree = decision.assertion, decision.applied_tree
+    rendered = kept.get("rendered")
+    verdict = verdict_of(alone=bool(kept.get("solo")), unheld=decision.unheld, tree=tree, rendered=rendered)
     return {
         "team": decision.action.team.slug,
         "action": str(decision.action),
@@ -102,8 +104,8 @@ def record_of(decision: Decision) -> dict:
         "verdict": verdict if decision.verdict == "approve" else decision.verdict,
         "digest": decision.revision.digest,
         "call": b64encode(decision.revision.canonical).decode(),
-        "passkey": decision.assertion["passkey"],
-    }
+        "passkey": kept["passkey"],
+    } | ({"rendered": rendered} if rendered else {})
 
 
 def faults(decision: Decision) -> list[str]:

@@ -26,6 +26,7 @@ def create(
     unheld: bool = False,
     apply: bool = False,
     rehearsal=None,
+    rendered: dict | None = None,
 ) -> dict:
     """Store a challenge for this approval; return its id and what the browser has to ask the passkey for.
 
@@ -44,7 +45,7 @@ def create(
         user=caller.user,
         action=action,
         digest=digest,
-        verdict=requirement.verdict_of(alone=alone, unheld=unheld, tree=tree),
+        verdict=requirement.verdict_of(alone=alone, unheld=unheld, tree=tree, rendered=rendered),
         expires_at=now + VALID,
     )
     return {"id": str(made.pk), "options": _options(made, caller.user)}

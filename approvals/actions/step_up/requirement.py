@@ -5,6 +5,7 @@ from django.conf import settings
 from approvals.models import Action, Tier
 from dashboard.people import passkeys
 from dashboard.problems import Problem
+from handrail_verify.card import digest_of
 
 REQUIRED = "passkey_required"  # the code of the Problem that says so
 
@@ -44,7 +45,11 @@ def why_not(caller) -> str:
     return "You have none yet."
 
 
-def verdict_of(*, alone: bool, unheld: bool, tree: str) -> str:
-    """Name the approval that a challenge is for: also whether it is by one person, without an envelope, of a try."""
+def verdict_of(*, alone: bool, unheld: bool, tree: str, rendered: dict | None) -> str:
+    """Name the approval that a challenge is for: also whether it is by one person, without an envelope, of a try.
+
+    `rendered`: what the page showed (handrail_verify.card), whose digest is part of the name.
+    """
     words = ["approve", *(["alone"] if alone else []), *(["unheld"] if unheld else [])]
-    return " ".join([*words, *([f"tree {tree}"] if tree else [])])
+    words += [f"tree {tree}"] if tree else []
+    return " ".join([*words, *([f"rendered {digest_of(rendered)}"] if rendered else [])])

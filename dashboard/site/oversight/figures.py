@@ -137,6 +137,7 @@ def _is_quick(decision: dict) -> bool:
 def _attention(team, period: Period, decisions: list[dict], people: list[dict], counted: Counter) -> dict:
     """Return what tells whether people read what they approve."""
     approved = [one for one in decisions if _kind(one) == "approved"]
+    shown = [one["assertion"]["rendered"] for one in approved if (one["assertion"] or {}).get("rendered")]
     unasked = Action.objects.filter(
         team=team, created_at__gte=period.since, created_at__lt=period.until, tier=Tier.MEDIUM
     ).exclude(ASKED)
@@ -145,6 +146,8 @@ def _attention(team, period: Period, decisions: list[dict], people: list[dict], 
         "approvals": len(approved),
         "quick_s": QUICK_S,
         "quick": sum(map(_is_quick, approved)),
+        "shown": len(shown),
+        "unread": sum(statement["read"] < statement["count"] for statement in shown),
         "answered_in_notifications": counted["answered_in_notifications"],
         "approved_everything": sum(_approved_everything(row) for row in people),
         "approved_everything_from": ALL_APPROVED_FROM,

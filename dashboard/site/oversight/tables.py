@@ -94,6 +94,8 @@ def _attention(found: dict) -> Table:
     rows = [
         [gettext("Approvals"), _number(part["approvals"])],
         [gettext("of them within %(n)s s of the request") % {"n": part["quick_s"]}, _number(part["quick"])],
+        [gettext("of them by a page that says what it showed"), _number(part["shown"])],
+        [gettext("of those with a part that was never in view"), _number(part["unread"])],
         [gettext("Answered in a notification, without the card"), _number(part["answered_in_notifications"])],
         [
             ngettext(
