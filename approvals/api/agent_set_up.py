@@ -28,7 +28,7 @@ class InstallOut(Schema):
     outcome: dict | None
 
 
-class KeyOut(Schema):
+class AgentKeyOut(Schema):
     secret: str = Field(description="the name of the secret, given to Handrail for models")
     state: Literal["set", "expired", "unreadable", "missing"]
 
@@ -55,7 +55,7 @@ class AgentProgramOut(Schema):
     install: InstallOut | None = Field(description="the newest installation of that version")
     provider: str
     model: str
-    key: KeyOut
+    key: AgentKeyOut
     environments: list[str] = Field(description="in which it can be started")
     trial: TrialOut | None = Field(description="the newest in one of these")
     steps: dict[str, bool] = Field(description="in order: program, key, environment, trial")

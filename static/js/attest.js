@@ -72,8 +72,12 @@ async function look() {
   const each = (await Promise.all(values.map(sha256))).sort();
   const without = region.dataset.without.split(" ").filter(Boolean);
   shown = { call: region.dataset.attest, values: await sha256(each.join("\n")), count: values.length, without, parts };
+  changes.observe(region, { subtree: true, childList: true, characterData: true, attributeFilter: ["data-bytes"] });
   follow();
 }
+
+// Whatever changes what is shown later, such as a translation by the browser, is read again.
+const changes = new MutationObserver(look);
 
 // An element counts as read once its beginning and then its end were in view, with nothing in it folded.
 function follow() {
