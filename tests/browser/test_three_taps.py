@@ -79,7 +79,7 @@ def test_what_changed_since_friday_by_risk(desk):
 
 
 def test_a_line_names_its_author(desk):
-    desk.on(desk.page.locator(".task-lines"))
+    desk.on(desk.page.locator("#desk-since .desk-changed"))
     desk.link("Blame")
     desk.link(re.compile(r"^A-\d+ "))
     expect(desk.page.locator("h1")).to_contain_text(re.compile("Write|Edit|Run"))
@@ -99,7 +99,7 @@ def test_what_the_policy_let_run_that_is_worth_a_look(desk):
 
 
 def test_a_point_of_one_workspace_with_a_point_of_another(desk):
-    desk.on(desk.page.locator(".task-lines"))
+    desk.on(desk.page.locator("#desk-since .desk-changed"))
     desk.page.locator(".changes-bar summary").first.click()  # the one question that takes a tap more: the points' menu
     desk.count += 1  # the other workspace is chosen from a list
     other = desk.page.get_by_label("Another workspace")

@@ -102,6 +102,7 @@ def test_the_desk_leads_to_it_with_the_last_visit(changed, bob, browser_of, read
     desk = read(client, "/")
     assert 'href="/changed/?since=visit"' in desk
     assert "1 workspace changed" in desk
+    assert "?from=1&amp;to=2" in desk
     text = read(client, "/changed/?since=visit")
     assert "Since my last visit" in text
     assert "shop-1" in text
