@@ -13,6 +13,7 @@ import urllib.parse
 import pytest
 from playwright.sync_api import expect
 
+from approvals.pages.row_part import MAX_ROW_LINE
 from tests.dashboard.frontend.test_visible import PAYLOADS, raw
 
 TEXTS = [payload for payload in PAYLOADS if isinstance(payload, str)]
@@ -121,7 +122,7 @@ def titles(asked) -> dict:
 
 
 def test_lists_of_what_waits_and_what_was_asked(product, phone, asked):
-    for address in ("/waiting/?agent=display-agent", "/actions/?outcome=waiting"):
+    for address in ("/waiting/?agent=display-agent&rows=200", "/actions/?outcome=waiting"):
         phone.goto(product.desk + address)
         seen: dict = {}
         while True:
@@ -132,7 +133,7 @@ def test_lists_of_what_waits_and_what_was_asked(product, phone, asked):
             if not older.count():
                 break
             older.click()
-        expected = {pk: (title.encode(), cut(PUSH + text, 240)) for pk, (title, text) in titles(asked).items()}
+        expected = {pk: (title.encode(), cut(PUSH + text, MAX_ROW_LINE)) for pk, (title, text) in titles(asked).items()}
         # Approvals shows the first ones only; History has all of them.
         assert {pk: seen[pk] for pk in expected if pk in seen} == {pk: expected[pk] for pk in expected if pk in seen}
         assert len(seen.keys() & expected.keys()) >= (len(expected) if "actions" in address else 40), address
