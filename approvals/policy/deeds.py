@@ -32,9 +32,10 @@ CURRENCIES = ("currency", "currency_code", "currencyCode", "ccy")
 PLACES = ("repository", "project", "database", "table", "collection", "bucket", "dataset", "namespace", "environment")
 JOINING = ("and", "or", "then", "of", "rid", "all", "everything", "with", "before", "after")
 SENDING = ("send", "post", "publish", "reply", "share", "invite", "grant", "assign", "push", *words.MONEY)
-INTO = ("load", "import", "add", "write", "upload")  # verbs whose place is where something goes
+INTO = ("load", "import", "upload")  # verbs whose place is where something goes
 STATEMENT_KEYS = ("sql", "query", "statement")
 DETAILS = ("place", "database", "table", "branch", "environment", "path", "url", "account", "receiver", "on")
+LIVE = re.compile(r"(?i)(?<!\w)(?:prod|production|live|prd)(?!\w)")  # as an object's name: not prod_1, an identifier
 FALLBACK_VALUES, MAX_DETAILS = 4, 3
 MAX_DEED = 160
 
@@ -142,7 +143,8 @@ def _of_known(known, tool, given):
         thing_said = noun_of(thing)
     amount = _amount("", given, known)
     pieces = [amount] if verb in words.MONEY and amount else [thing_said, *numbers]
-    pieces += [label, *_where(given, about)]
+    where = list(_where(given, about))
+    pieces += [label, *where]
     others = named_fields({key: value for key, value in given.items() if key not in about.arguments})
     pieces += [Phrase.of(words.ON, thing=text) for _field, text in others.get("on", ())[:1]]
     if _is_claimed(known, verb):
@@ -151,7 +153,8 @@ def _of_known(known, tool, given):
     if amount and verb not in words.MONEY:
         said = Phrase.of(words.AND_AMOUNT, title=said, amount=amount)
     details = [_detail(key, text) for key in about.detail if (text := _named(given, ((key,),)))]
-    return _with_details(said, [*details, *_rest(others, [], (role for role in DETAILS if role != "on"))])
+    details += _rest(others, [], (role for role in DETAILS if role != "on"))
+    return _with_details(said, details, (*numbers, *map(str, where)))
 
 
 def _where(given, about):
@@ -297,10 +300,10 @@ def _role_name(field):
     return words.ROLES.get(role_of(field), "value")
 
 
-def _with_details(said, details):
+def _with_details(said, details, objects=()):
     text = ", ".join(details)
     said = Phrase.of(words.DETAILED, title=said, details=text) if text else said
-    production = any(PRODUCTION.search(detail) for detail in details)
+    production = any(map(PRODUCTION.search, details)) or any(map(LIVE.search, objects))
     return Phrase.of(words.PRODUCTION, title=said) if production and "production" not in text else said
 
 

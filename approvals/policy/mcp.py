@@ -36,8 +36,9 @@ def classify(tool, arguments, policy, world, context):
     entries = context.get("mcp_servers")
     known = mcp_servers.find(server, name, given, entries)
     outside = _leaves(given, world)
-    unsure = outside or other_server(server, entries, policy.trust.servers)
-    says = UNKNOWN if known is None or unsure else _known(known, server, name)
+    other = other_server(server, entries, policy.trust.servers)
+    unsure = outside or other
+    says = UNKNOWN if known is None or other else _known(known, server, name)
 
     def covers(rule):
         return unsure or gap(rule, server, name, given, world)

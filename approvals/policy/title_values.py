@@ -19,7 +19,7 @@ KEY = re.compile(r"[\w+=~.-]{40,}", re.ASCII)  # a word that is so long may be o
 
 def plain_value(key, value):
     """Return a value as it may stand in a title; "" if it may be a secret, or is not plain."""
-    if isinstance(value, bool) or SECRET_NAME.search(key):
+    if isinstance(value, bool) or (SECRET_NAME.search(key) and not key.lower().endswith("name")):
         return ""
     if isinstance(value, int | float):
         return f"{value}" if len(f"{value}") <= 20 else ""
@@ -55,7 +55,7 @@ def _beginning(value):
 def unquoted(key, value):
     """Return a value that stands without quotation marks, or with them where it could pass for a part of the title."""
     text = plain_value(key, value)
-    return f'"{text}"' if isinstance(value, str) and re.search(r"[\s,:]", text) else text
+    return f'"{text}"' if isinstance(value, str) and re.search(r"[\s,]", text) else text
 
 
 def named_fields(given):

@@ -21,6 +21,8 @@ STARTERS = {"sudo", "doas", "env", "xargs", "nohup", "timeout", "watch", "setsid
 # Commands of git that are told with their words, since the first alone does not say what they do.
 TOLD_WHOLE = ("branch", "tag", "reset", "revert", "rebase", "cherry-pick", "worktree", "reflog", "update-ref", "gc")
 MAX_WORDS = 5
+SETTING = {"export", "declare", "typeset", "local", "readonly"}
+VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 TEXT_FLAGS = {"-c": "-c", "-e": "-e", "--eval": "-e", "-p": "-p"}
 
 
@@ -42,9 +44,27 @@ def headline(words, effects):
         return f"Read {secret.target[:60]}"
     if not name:
         return "Read a file" if effects else "Set a variable"
+    if name in SETTING and (variables := _variables(words)):
+        return f"Set {variables}"
     if name in SHELLS and len(words) == 3 and words[1].text == "-n":
         return f"Check the syntax of {words[2].text[:60]}"
-    return told or (name == "git" and git_headline(words[1:])) or f"Run {_program(name, words)}"
+    return told or (name == "git" and git_headline(words[1:])) or f"Run {_whole(name, words, effects)}"
+
+
+def _variables(words):
+    """Return the names that `export A=1 B=2` sets, without their values."""
+    names = [word.text.partition("=")[0] for word in words[1:] if VARIABLE.match(word.text)]
+    return ", ".join(names[:MAX_PARTS]) + (f" and {len(names) - MAX_PARTS} more" if names[MAX_PARTS:] else "")
+
+
+def _whole(name, words, effects):
+    """Return the program, with its words where it is not certain what it does and nothing else says more."""
+    program = _program(name, words)
+    is_unsure = any(
+        effect.kind in ("unknown", "unclear", "start", "hidden") and effect.tier != "low" for effect in effects
+    )
+    rest = shown_words([word.text for word in words[1 : MAX_WORDS + 1]]) if is_unsure and program == name else ""
+    return f"{program} {rest}{' …' if rest and len(words) > MAX_WORDS + 1 else ''}".strip()
 
 
 def lasting_effect(effects):
