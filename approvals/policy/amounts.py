@@ -30,7 +30,7 @@ CURRENCIES = (
 MINOR, MAJOR, UNCLEAR = "minor", "major", "unclear"
 MINOR_WORDS = names("cents cent minor pence pennies ore øre centimes centavos centimos kopeks копеек subunits")
 MAJOR_WORDS = {"euro": "EUR", "euros": "EUR", "dollar": "", "dollars": "", "pounds": "GBP", "yen": "JPY", "major": ""}
-NUMBER = re.compile(r"-?\d{1,60}(?:\.\d{1,60})?(?:[eE][+-]?\d{1,3})?")
+NUMBER = re.compile(r"-?\d{1,60}(?:\.\d{1,60})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 INNER = ("value", "amount", "units", "minor_units", "total")
 MAX_DIGITS, MAX_WRITTEN = 30, 24
 
@@ -50,7 +50,7 @@ def amount_of_fields(given, *, unit="", field="", currency=""):
     """
     fields = [field] if field and field in given else [key for key in given if _is_amount(key, given)]
     codes = _codes(given, currency)
-    found = [said for key in fields if (said := _amount(key, given[key], codes, unit))]
+    found = [said for key in fields for said in _amounts(key, given[key], codes, unit)]
     found = list({str(said): said for said in found}.values())
     if not found:
         return None
@@ -64,12 +64,11 @@ def currency_of_fields(given):
 
 
 def _is_amount(key, given):
-    if role_of(key) != "amount":
+    """Return whether a field holds an amount; `value` and `total` do beside a currency, or as an object."""
+    if role_of(key) != "amount" or given[key] is None:
         return False
-    holds = given[key]
-    if words_of(key)[-1:] == ["value"] or words_of(key) == ["total"]:
-        return isinstance(holds, dict) or bool(_codes(given, "")) or words_of(key) == ["total"]
-    return not isinstance(holds, list | bool) and holds is not None
+    is_general = words_of(key)[-1:] == ["value"]
+    return not is_general or isinstance(given[key], dict) or bool(_codes(given, ""))
 
 
 def _codes(given, field):
@@ -77,25 +76,26 @@ def _codes(given, field):
     return list(dict.fromkeys(given[key] for key in fields if isinstance(given.get(key), str) and given[key]))
 
 
-def _amount(key, value, codes, unit):
+def _amounts(key, value, codes, unit):
+    """Yield the Phrase of each amount in a field, which may be an object: `amount: {value, currency}`."""
     words = words_of(key)
     if set(words) & MINOR_WORDS:
         unit = MINOR
     named = [MAJOR_WORDS[word] for word in words if word in MAJOR_WORDS]
     named += [word.upper() for word in words[1:] if word.upper() in CURRENCIES]
     if isinstance(value, dict):
-        inner = next((name for name in INNER if name in value), "")
         codes = _codes(value, "") or codes
-        unit = MINOR if inner == "minor_units" else unit
-        value = value.get(inner)
-    elif named:
+        inner = [name for name in INNER if name in value]
+        yield from (_said(value[name], codes, MINOR if name == "minor_units" else unit) for name in inner)
+        return
+    if named:
         unit, codes = unit or MAJOR, codes or [name for name in named if name]
-    return _said(value, codes, unit)
+    yield _said(value, codes, unit)
 
 
 def _said(value, codes, unit):
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
+        return Phrase.of(UNREADABLE)
     text = str(value)
     code, odd = _code(codes)
     if not NUMBER.fullmatch(text):

@@ -176,9 +176,15 @@ def _value(given, key):
 
 def _named(given, alternatives):
     """Return the first of some alternatives whose arguments all have a value, else the first that has any; or ""."""
-    found = [[unquoted(key, _value(given, key)) for key in keys] for keys in alternatives]
+    found = [[_shown(given, key) for key in keys] for keys in alternatives]
     whole = next((texts for texts in found if all(texts)), None) or next((texts for texts in found if any(texts)), ())
     return "/".join(filter(None, whole))
+
+
+def _shown(given, key):
+    """Return an argument as it may stand in a title, "…" for a text that may not; "" if there is none."""
+    value = _value(given, key)
+    return unquoted(key, value) or ("…" if isinstance(value, str) and value else "")
 
 
 def _count(given, key):

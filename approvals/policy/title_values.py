@@ -14,6 +14,9 @@ MAX_VALUE, MIN_CUT = 60, 4
 # Arguments and values that may be secrets: titles go to the log, from which nothing can be removed.
 SECRET_NAME = re.compile(r"(?i)token|secret|passw|api_?key|auth(?!or)|credential|cookie|session|signature|bearer")
 SECRET_VALUE = re.compile(r"(?i)^(?:sk|rk|pk|whsec|gh[oprsu]|github_pat|xox[a-z]|akia|eyj|glpat|ya29)[-_.A-Za-z0-9]{8}")
+STACKED = re.compile(
+    r"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{3}"
+)  # marks that cover what stands around them
 KEY = re.compile(r"[\w+=~.-]{40,}", re.ASCII)  # a word that is so long may be one
 
 
@@ -30,7 +33,7 @@ def plain_value(key, value):
 
 
 def _plain_text(value):
-    value = _marked(value[:1000])
+    value = marked(value[:1000])
     if not _is_plain(value) or SECRET_VALUE.match(value) or KEY.search(value):
         return ""
     return value if len(value) <= MAX_VALUE else value[: MAX_VALUE - 1].rstrip() + "…"
@@ -47,7 +50,7 @@ def quoted(key, value):
 
 def _beginning(value):
     """Return the text before the first sign that no title has, or before two blanks."""
-    value = _marked(value[:1000])
+    value = marked(value[:1000])
     kept = next((at for at, char in enumerate(value) if not _stands(char) or value[at : at + 2] == "  "), len(value))
     return value[:kept].rstrip()
 
@@ -55,6 +58,8 @@ def _beginning(value):
 def unquoted(key, value):
     """Return a value that stands without quotation marks, or with them where it could pass for a part of the title."""
     text = plain_value(key, value)
+    if not text and isinstance(value, str):
+        return quoted(key, value)
     return f'"{text}"' if isinstance(value, str) and re.search(r"[\s,]", text) else text
 
 
@@ -85,11 +90,15 @@ def counted(given):
     return max(lists, default=(0, ""))
 
 
-def _marked(value):
-    """Return a value with each hidden character named in its place."""
-    if not hidden_in(value):
-        return value
-    return "".join(f"⟨{found}⟩" if (found := hidden_in(char)) else char for char in value)
+def marked(value):
+    """Return a text with each hidden character named in its place, and each letter that looks like a Latin one."""
+    words = re.split(r"(\s+)", value)
+    return "".join("".join(_named(char, _mixes(word)) for char in word) for word in words)
+
+
+def _named(char, is_mixed):
+    looks_alike = is_mixed and unicodedata.name(char, "").startswith(("CYRILLIC", "GREEK"))
+    return f"⟨U+{ord(char):04X}⟩" if looks_alike or hidden_in(char) else char
 
 
 def _stands(char):
@@ -98,7 +107,7 @@ def _stands(char):
 
 def _is_plain(value):
     """Return True for text of letters, digits and a few signs, in any script, and nothing that hides or reorders."""
-    if not value or value != value.strip() or "  " in value or any(map(_mixes, value.split())):
+    if not value or value != value.strip() or "  " in value or STACKED.search(value):
         return False
     starts = value[0] in "#@~/_.「『【⟨" or unicodedata.category(value[0])[0] in "LN"
     return starts and all(map(_stands, value))

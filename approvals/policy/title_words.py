@@ -135,4 +135,29 @@ BY, OF_TOOL, ALIKE = _("{title} ({server})"), _("{tool}: {values}"), _("{number}
 PRODUCTION = _("{title} in production")
 A_PAYMENT = _("an unknown amount")
 DETAILED, LISTED = _("{title}, {details}"), "{value},"
-THINGS = frozenset()  # below, from the files of the servers
+# Things that titles name, with their plurals; those of other tools stand as the tools name them.
+THINGS = frozenset(
+    [
+        _("issue"), _("issues"), _("pull request"), _("pull requests"), _("merge request"), _("merge requests"),
+        _("file"), _("files"), _("folder"), _("folders"), _("branch"), _("branches"), _("repository"),
+        _("repositories"), _("release"), _("releases"), _("label"), _("labels"), _("comment"), _("comments"),
+        _("message"), _("messages"), _("email"), _("emails"), _("email draft"), _("email drafts"), _("channel"),
+        _("channels"), _("thread"), _("threads"), _("page"), _("pages"), _("block"), _("blocks"), _("database"),
+        _("databases"), _("table"), _("tables"), _("collection"), _("collections"), _("document"), _("documents"),
+        _("record"), _("records"), _("row"), _("rows"), _("key"), _("keys"), _("index"), _("indexes"), _("project"),
+        _("projects"), _("task"), _("tasks"), _("team"), _("teams"), _("team member"), _("team members"), _("user"),
+        _("users"), _("customer"), _("customers"), _("contact"), _("contacts"), _("order"), _("orders"),
+        _("invoice"), _("invoices"), _("product"), _("products"), _("price"), _("prices"), _("coupon"), _("coupons"),
+        _("subscription"), _("subscriptions"), _("payment"), _("payments"), _("event"), _("events"), _("calendar"),
+        _("calendars"), _("incident"), _("incidents"), _("dashboard"), _("dashboards"), _("service"), _("services"),
+        _("host"), _("hosts"), _("monitor"), _("monitors"), _("workflow"), _("workflows"), _("pipeline"),
+        _("pipelines"), _("deployment"), _("deployments"), _("environment"), _("environments"), _("workspace"),
+        _("workspaces"), _("variable"), _("variables"), _("secret"), _("secrets"), _("container"), _("containers"),
+        _("image"), _("images"), _("volume"), _("volumes"), _("network"), _("networks"), _("pod"), _("pods"),
+        _("resource"), _("resources"), _("bucket"), _("buckets"), _("object"), _("objects"), _("queue"), _("queues"),
+        _("worker"), _("workers"), _("webhook"), _("webhooks"), _("element"), _("elements"), _("form"), _("forms"),
+        _("field"), _("fields"), _("command"), _("commands"), _("process"), _("processes"), _("script"),
+        _("scripts"), _("text"), _("texts"), _("note"), _("notes"), _("attachment"), _("attachments"),
+        _("milestone"), _("milestones"), _("sprint"), _("sprints"), _("version"), _("versions"), _("tag"), _("tags"),
+    ]
+)  # fmt: skip

@@ -3,6 +3,7 @@
 import re
 
 from ..step_budget import spend
+from ..title_values import marked
 from .grammar import OPAQUE
 
 # A name in any script; what is not known before the text runs may be part of it, or all of it.
@@ -146,7 +147,7 @@ def _title(match, title, text):
 
 
 def _bare(name):
-    return re.sub(r'["`\[\]]|\s(?=\.)|(?<=\.)\s', "", name).strip()
+    return marked(re.sub(r'["`\[\]]|\s(?=\.)|(?<=\.)\s', "", name).strip())
 
 
 def _as_written(words):

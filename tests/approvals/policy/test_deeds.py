@@ -50,7 +50,6 @@ def test_the_deed_is_made_from_the_name_and_short_arguments(server, tool, given,
 @pytest.mark.parametrize(
     "value",
     [
-        "\u0430cme",
         'x" in acme/shop',
         "a\nb",
         "a  b",
@@ -124,6 +123,9 @@ def test_a_database_shell_says_what_its_statements_do(command, title):
         ("linear", "create_issue", {"title": "ログイン画面"}, 'Create an issue "ログイン画面" (linear)'),
         ("mail", "send", {"to": ["Jürgen@x.example", "b@x.example"]}, "Send to Jürgen@x.example and 1 more (mail)"),
         ("slack", "post_message", {"channel": "#a\u202eb"}, "Post a message to #a⟨U+202E⟩b (slack)"),
+        ("github", "create_issue", {"title": "\u0430cme"}, 'Create an issue "⟨U+0430⟩cme" (github)'),
+        ("warehouse", "load", {"table": "events", "rows": [{"id": 1}] * 600}, "Load 600 rows into events (warehouse)"),
+        ("crm", "kontakt_ändern", {"empfänger": "Jürgen"}, "kontakt_ändern: recipient Jürgen (crm)"),
     ],
 )  # fmt: skip
 def test_a_headline_names_the_object_in_any_script_and_never_softens_a_tool(server, tool, given, title):
