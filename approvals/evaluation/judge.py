@@ -205,9 +205,11 @@ def covered(rules: list[str], tool: str, arguments: dict, cwd: str | None, works
 def _without_workspace(reading: PolicyResult) -> PolicyResult:
     """Adjust a verdict for a call outside any workspace.
 
-    No snapshot is taken there, so nothing can be undone, and a medium call that no rule allows needs approval.
+    No snapshot is taken there, so nothing can be undone but at the service of an MCP tool, and a medium call that no
+    rule allows needs approval.
     """
-    if reading.undo in ("yes", "partly") and reading.tier != Tier.LOW:
+    is_at_a_service = bool(reading.commands) and all(step.get("what") == "mcp" for step in reading.commands)
+    if reading.undo in ("yes", "partly") and reading.tier != Tier.LOW and not is_at_a_service:
         reading = replace(reading, undo="no")
     if reading.tier == Tier.MEDIUM and not reading.rule:
         why = reason("high", "it runs outside any workspace, so no snapshot is taken first")

@@ -17,6 +17,7 @@ TITLES = (
     _("Run an empty command"),
     _("Do nothing"),
     _("Set a variable"),
+    _("Set {name}"),
     _("Read a file"),
     _("Run {name} (remote)"),
     _("Run {what} that an earlier call downloaded from {host}"),

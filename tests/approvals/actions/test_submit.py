@@ -87,6 +87,12 @@ def test_outside_every_workspace_what_cannot_be_put_back_asks(ask):
     assert "outside any workspace" in action.revisions.get().reasons[0]
 
 
+def test_outside_every_workspace_what_a_service_can_take_back_is_still_said_to_be(ask):
+    issue = {"owner": "acme", "repo": "shop", "title": "x"}
+    action = ask(issue, tool="mcp__github__create_issue", cwd="/home/mia/repo")
+    assert (action.status, action.undo) == (Status.PENDING, "partly")
+
+
 @pytest.mark.parametrize("cwd", ["/", "/home/mia/repo", None])
 def test_without_a_workspace_what_an_agent_reads_is_asked_wherever_it_says_it_is(ask, cwd):
     reads = [("Read", {"file_path": "/home/mia/repo/diary.txt"}), ("Bash", {"command": "ls"})]
