@@ -95,7 +95,8 @@ def find(server, tool, given, entries=None):
     files = _index().get(tool, ())
     if not files or not isinstance(given, dict):
         return None
-    found = [(_sureness(about, server, about.tools[tool], given, entries), about) for about in map(load, files)]
+    candidates = [part_of(name, tool) for name in files]
+    found = [(_sureness(about, server, about.tools[tool], given, entries), about) for about in candidates]
     found = [(rank, about) for rank, about in found if rank[0]]
     best = max((rank for rank, _ in found), default=None)
     first = [about for rank, about in found if rank == best]
@@ -106,7 +107,7 @@ def find(server, tool, given, entries=None):
 
 def effects_of(tool):
     """Return the effects of all tools of this name, whatever their server."""
-    return {load(name).tools[tool].effect for name in _index().get(tool, ())}
+    return {part_of(name, tool).tools[tool].effect for name in _index().get(tool, ())}
 
 
 def _sureness(about, server, tool, given, entries):
@@ -148,18 +149,39 @@ def _bare(word):
 
 @lru_cache
 def _index():
-    """Return {tool: names of the files that have it}, read without parsing them."""
+    """Return {tool: {name of a file that has it: its text there}}; no more of a file is parsed than a call needs."""
     found = {}
-    for path in sorted(FOLDER.glob("*.toml")):
-        for match in TOOL.finditer(path.read_text(encoding="utf-8")):
-            found[match[2]] = (*found.get(match[2], ()), path.stem)
+    for name in all_names():
+        text = _text(name)
+        headers = list(TOOL.finditer(text))
+        for header, following in zip(headers, [*headers[1:], None], strict=True):
+            end = following.start() if following else len(text)
+            found.setdefault(header[2], {})[name] = text[header.start() : end]
     return found
 
 
+def _text(name):
+    return (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=512)
+def part_of(name, tool):
+    """Return the Server of a file with one of its tools."""
+    return _server(_head(name) + _index()[tool][name])
+
+
 @lru_cache
+def _head(name):
+    return _text(name).partition("[tools.")[0]
+
+
 def load(name):
-    """Return a Server by the name of its file. TypeError or KeyError for a wrong field."""
-    data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    """Return the whole Server of a file. TypeError or KeyError for a wrong field."""
+    return _server(_text(name))
+
+
+def _server(text):
+    data = tomllib.loads(text)
     head = data["server"]
     aliases = tuple(frozenset(re.split(r"[^a-z0-9]+", alias)) for alias in head["aliases"])
     tools = {name: _tool(**fields) for name, fields in data["tools"].items()}
