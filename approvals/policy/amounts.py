@@ -48,8 +48,8 @@ def amount_of_fields(given, *, unit="", field="", currency=""):
     `unit`: what the server counts, "minor" or "major"; "" if nobody knows. `field`, `currency`: the argument with the
     amount, and the one with its currency, where they are known.
     """
-    fields = [field] if field and field in given else [key for key in given if _is_amount(key, given)]
-    codes = _codes(given, currency)
+    codes, any_code = _codes(given, currency), bool(_codes(given, ""))
+    fields = [field] if field and field in given else [key for key in given if _is_amount(key, given[key], any_code)]
     found = [said for key in fields for said in _amounts(key, given[key], codes, unit)]
     found = list({str(said): said for said in found}.values())
     if not found:
@@ -63,12 +63,11 @@ def currency_of_fields(given):
     return " ".join(sorted({code for each in (given, *inner) for code in _codes(each, "")}))
 
 
-def _is_amount(key, given):
-    """Return whether a field holds an amount; `value` and `total` do beside a currency, or as an object."""
-    if role_of(key) != "amount" or given[key] is None:
+def _is_amount(key, value, any_code):
+    """Return whether a field holds an amount; one called `value` does beside a currency, or as an object."""
+    if role_of(key) != "amount" or value is None:
         return False
-    is_general = words_of(key)[-1:] == ["value"]
-    return not is_general or isinstance(given[key], dict) or bool(_codes(given, ""))
+    return words_of(key)[-1:] != ["value"] or isinstance(value, dict) or any_code
 
 
 def _codes(given, field):

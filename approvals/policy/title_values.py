@@ -11,6 +11,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 SIGNS = frozenset(" .,@/#+:~*-_'’–—…!?&%=€$£¥·・、。：！？「」『』【】ー⟨⟩")
 MIXED = ("LATIN", "CYRILLIC", "GREEK")  # whose letters look alike, so that a word has those of one only
 MAX_VALUE, MIN_CUT = 60, 4
+MAX_READ, MAX_FIELDS = 300, 100  # characters of a value, and arguments, that are looked at
 # Arguments and values that may be secrets: titles go to the log, from which nothing can be removed.
 SECRET_NAME = re.compile(r"(?i)token|secret|passw|api_?key|auth(?!or)|credential|cookie|session|signature|bearer")
 SECRET_VALUE = re.compile(r"(?i)^(?:sk|rk|pk|whsec|gh[oprsu]|github_pat|xox[a-z]|akia|eyj|glpat|ya29)[-_.A-Za-z0-9]{8}")
@@ -33,7 +34,7 @@ def plain_value(key, value):
 
 
 def _plain_text(value):
-    value = marked(value[:1000])
+    value = marked(value if len(value) <= MAX_READ else value[:MAX_READ].rstrip())
     if not _is_plain(value) or SECRET_VALUE.match(value) or KEY.search(value):
         return ""
     return value if len(value) <= MAX_VALUE else value[: MAX_VALUE - 1].rstrip() + "…"
@@ -44,13 +45,13 @@ def quoted(key, value):
     text = plain_value(key, value)
     if not text and isinstance(value, str):
         text = plain_value(key, _beginning(value))
-        text = f"{text}…" if len(text) >= MIN_CUT else ""
+        text = f"{text.rstrip('…')}…" if len(text) >= MIN_CUT else ""
     return f'"{text}"' if text else ""
 
 
 def _beginning(value):
     """Return the text before the first sign that no title has, or before two blanks."""
-    value = marked(value[:1000])
+    value = marked(value[:MAX_READ])
     kept = next((at for at, char in enumerate(value) if not _stands(char) or value[at : at + 2] == "  "), len(value))
     return value[:kept].rstrip()
 
@@ -66,7 +67,7 @@ def unquoted(key, value):
 def named_fields(given):
     """Return {role: [(field, its value as it may stand in a title)]} of arguments, those in objects one level down."""
     found = {}
-    for key, value in given.items():
+    for key, value in list(given.items())[:MAX_FIELDS]:
         if isinstance(value, dict):
             for name, inner in list(value.items())[:20]:
                 _note(found, name, inner, role_of(name) or role_of(key))
@@ -92,8 +93,14 @@ def counted(given):
 
 def marked(value):
     """Return a text with each hidden character named in its place, and each letter that looks like a Latin one."""
-    words = re.split(r"(\s+)", value)
-    return "".join("".join(_named(char, _mixes(word)) for char in word) for word in words)
+    if value.isascii() and value.isprintable():
+        return value
+    return "".join(_marked_word(word) for word in re.split(r"(\s+)", value))
+
+
+def _marked_word(word):
+    is_mixed = _mixes(word)
+    return "".join(_named(char, is_mixed) for char in word)
 
 
 def _named(char, is_mixed):
