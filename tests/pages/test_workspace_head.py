@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.utils.html import escape
 
 from approvals.models import AgentSession
 from approvals.registered import runner as registered
@@ -51,7 +52,7 @@ def test_the_header_has_a_word_for_every_kind_in_progress(workspace, alice, brow
     head = head_of(read(browser_of(alice), HERE))
     word = STATES["workspace"][MOVES.get(kind, "ready")][0]
     assert f"{word}</span>" in head
-    assert f"{OPERATION_LABELS[kind]} ·" in head
+    assert f"{escape(OPERATION_LABELS[kind])} ·" in head
 
 
 @pytest.mark.parametrize("kind", sorted(MOVES))
