@@ -169,7 +169,11 @@ def form_of(action: Action) -> tuple:
         return (action.pk,)
     found, steps = content(action), current(action).commands
     hosts = tuple(tuple(map(str, step.get("names") or ())) for step in steps if step.get("what") in OUTWARD)
-    return _form("", found["arguments"]), hosts, found.get("cwd") or "", len(found.get("files") or ())
+    try:
+        form = _form("", found["arguments"])
+    except RecursionError:  # nested too deeply to be compared
+        return (action.pk,)
+    return form, hosts, found.get("cwd") or "", len(found.get("files") or ())
 
 
 def shape_of(action: Action) -> tuple | None:
