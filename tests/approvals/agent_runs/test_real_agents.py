@@ -103,8 +103,12 @@ def test_a_trial_shows_that_the_gate_holds_the_program(desk, program):
     # No key left the host, and no model was asked.
     assert len(desk.model.asked) == asked
     assert desk.get(f"/agent-runs/{trial['run']}/model-calls")["calls"] == []
-    keys = until(lambda: [each["key"] for each in desk.get("/workspaces")["workspaces"]] or ["none"])
-    assert not [key for key in keys if key.startswith(f"trial-{program}")]
+
+    def is_away():
+        keys = [each["key"] for each in desk.get("/workspaces")["workspaces"]]
+        return not [key for key in keys if key.startswith(f"trial-{program}")]
+
+    until(is_away)
 
 
 def test_a_killed_program_goes_on_in_its_session_and_runs_nothing_twice(desk, program):
