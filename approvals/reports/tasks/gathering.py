@@ -78,12 +78,14 @@ class _Gathering:
         return Q(**{f"{column}__lt": self.until}) if self.until else Q()
 
     def of_runs(self) -> list[Task]:
-        """Return those of runs that Handrail started."""
+        """Return those of runs that Handrail started; a trial is nobody's task, and neither are its calls."""
         alive = Q(changed_at__gte=self.since) | Q(state__in=OPEN_RUNS)
         rows = AgentRun.objects.visible_to(self.caller).filter(alive, self._before("created_at"), **self.only)
-        rows = rows.select_related("agent__owner", "workspace__team", "session", "started_by")
+        rows = rows.select_related("agent__owner", "workspace__team", "session", "started_by", "trial")
         rows = rows.annotate(said_pk=_newest_words("session")).order_by("-changed_at")[: self.most]
-        return [self._of_run(run) for run in rows]
+        rows = list(rows)
+        self.known.update((run.agent_id, run.native_id) for run in rows if run.is_trial)
+        return [self._of_run(run) for run in rows if not run.is_trial]
 
     def _of_run(self, run: AgentRun) -> Task:
         self.known.add((run.agent_id, run.native_id))
