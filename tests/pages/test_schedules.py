@@ -70,7 +70,9 @@ def test_the_times_are_chosen_in_words(browser_of, lena, place, read, often, cro
 
 def test_a_choice_without_a_time_and_a_form_without_any_are_refused(browser_of, lena, place):
     client = browser_of(lena)
-    for fields, words in (({"often": "day", "at": ""}, "Give the time of day."), ({}, "Choose when above")):
+    both = {"often": "day", "at": "04:30", "cron": "0 3 * * *"}
+    wrong = [({"often": "day", "at": ""}, "Give the time of day."), ({}, "Choose when above"), (both, "not both.")]
+    for fields, words in wrong:
         answer = client.post("/schedules/new/", FORM | {"place": place, "cron": ""} | fields)
         assert words in answer.content.decode()
     assert not Schedule.objects.exists()

@@ -139,7 +139,9 @@ class ScheduleForm(forms.Form):
         """Turn a choice in words into its cron text."""
         often, at = cleaned.pop("often", ""), cleaned.pop("at", None)
         days = next(days for value, _, days in OFTEN if value == often)
-        if days and at:
+        if days and cleaned.get("cron"):
+            self.add_error("cron", gettext("Choose when above, or write a cron text: not both."))
+        elif days and at:
             cleaned["cron"] = f"{at.minute} {at.hour} {days}"
         elif days and "at" not in self.errors:
             self.add_error("at", gettext("Give the time of day."))
