@@ -7,16 +7,19 @@ from uuid import UUID
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from approvals.evaluation import policies
+from approvals.evaluation import policies, workers
+from approvals.evaluation.calls import sha256
 from approvals.models import Action, Policy
 from approvals.policy import TIERS, PolicyError
+from approvals.policy.difference import Shape, conditions_of
 from approvals.reports.ask_rate import ask_rate
-from approvals.reports.policy_changes import effect, history, hits
+from approvals.reports.policy_changes import difference, effect, history, hits
 from approvals.reports.policy_changes import scopes as policy_scopes
 from approvals.reports.policy_changes.scopes import Scope
+from approvals.reports.policy_changes.unknown_names import warnings_of
 from dashboard.database import clock
 from dashboard.models import Team
-from dashboard.problems import not_allowed, not_found
+from dashboard.problems import not_allowed, not_found, unavailable
 from dashboard.web.api_base import PROBLEMS
 from dashboard.workers.pool import Late
 from workspaces.api.schemas import Strict
@@ -57,6 +60,14 @@ class RuleOut(Schema):
     shadowed_in: str | None = Field(description="the list of that rule; team: … if it is in the team's policy")
 
 
+class BlockOut(Schema):
+    conditions: dict[str, list[str]]
+    rules: dict[str, list[str]] = Field(description="by tier, as they are written")
+    labels: dict[str, list[str]] = Field(description="by tier, as `rule` of an action names them")
+    mode: str
+    is_floor: bool
+
+
 class PolicyOut(Schema):
     environment: str | None = Field(description="null: the team's policy")
     own: bool = Field(description="false: an environment that follows the team's policy")
@@ -67,6 +78,9 @@ class WholePolicyOut(PolicyOut):
     text: str
     problem: str | None = Field(description="why the text can't be read; everything needs approval then")
     rules: list[RuleOut]
+    blocks: list[BlockOut] = Field(description="rules with conditions, those of the floor last")
+    targets: dict[str, list[str]]
+    warnings: list[str] = Field(description="rules that never decide, and names that the team does not have")
 
 
 class PoliciesOut(Schema):
@@ -79,6 +93,10 @@ class VersionsOut(Schema):
 
 class WholeVersionOut(VersionOut):
     text: str
+
+
+class SavedVersionOut(WholeVersionOut):
+    warnings: list[str] = Field(description="rules that never decide, and names that the team does not have")
 
 
 class DifferenceOut(Schema):
@@ -97,6 +115,35 @@ class NewText(Strict):
 class NewPolicy(NewText):
     base: Annotated[int, Field(ge=0, le=10**8)] = Field(description="number of the version that was edited; 0: none")
     comment: Annotated[str, Field(max_length=policies.MAX_COMMENT)] = ""
+
+
+class TrialContext(Strict):
+    """What the conditions of a policy are asked about; what is left out may meet them, so rules that ask apply."""
+
+    agent: Annotated[str, Field(max_length=100)] | None = None
+    environment: Annotated[str, Field(max_length=100)] | None = None
+    labels: dict[str, str] | None = None
+    targets: list[str] | None = Field(None, description="targets that a call means which names none")
+    branch: Annotated[str, Field(max_length=300)] | None = None
+    at: datetime | None = None
+    held: bool = False
+
+
+class Trial(Strict):
+    tool: Annotated[str, Field(max_length=200)]
+    input: dict
+    context: TrialContext = TrialContext()
+    text: Annotated[str, Field(max_length=200_000)] | None = Field(None, description="null: the policy in force")
+    environment: Annotated[str, Field(max_length=100)] | None = Field(None, description="null: the team's policy")
+
+
+class TriedOut(Schema):
+    tier: Literal[TIERS]
+    reasons: list[str]
+    rule: str | None
+    undo: str
+    title: str
+    targets: dict[str, Literal["certain", "possible"]] = Field(description="those of the policy that it acts on")
 
 
 class GoBack(Strict):
@@ -120,6 +167,31 @@ class EffectOut(Schema):
     same: int
     counts: dict[str, int] = Field(description="calls in each group of changes")
     changes: dict[str, list[ChangeOut]] = Field(description=f"at most {effect.MAX_LISTED} of each group")
+
+
+class ExampleOut(Schema):
+    tool: str
+    input: dict
+
+
+class ShapeOut(Schema):
+    shape: str = Field(description="a rule, or what calls of this class do and where")
+    before: Literal[TIERS]
+    after: Literal[TIERS]
+    rule: str = Field(description="the rule that decides, if one does")
+    where: dict[str, list] = Field(
+        description="agent, environment, labels, at and held of the calls, where not all of these differ"
+    )
+    examples: list[ExampleOut]
+
+
+class PolicyDifferenceOut(Schema):
+    newly_allowed: list[ShapeOut] = Field(description="classes of calls that run without a person only with this text")
+    easier: list[ShapeOut] = Field(description="those that need fewer people, or are no longer forbidden")
+    stricter: list[ShapeOut]
+    cases: int = Field(description="representative calls")
+    judged: int = Field(description="those that were compared")
+    cut_off: bool
 
 
 def _scope(request, environment: str | None) -> Scope:
@@ -146,13 +218,14 @@ def read_policy(request, environment: Name = ""):
     return _policy(scope) | {"text": scope.policy.text} | _rules(scope)
 
 
-@router.post("/policies", response={201: WholeVersionOut} | PROBLEMS)
+@router.post("/policies", response={201: SavedVersionOut} | PROBLEMS)
 def save_policy(request, body: NewPolicy):
     """Save the next version of a policy, active at once. 409 if another one than `base` is active."""
     _must_write(request)
     scope = _scope(request, body.environment)
     where = {"team": scope.team, "environment": scope.row, "base": body.base}
-    return Status(201, _whole(policies.save(body.text, caller=request.auth, comment=body.comment, **where)))
+    saved = policies.save(body.text, caller=request.auth, comment=body.comment, **where)
+    return Status(201, _whole(saved) | {"warnings": warnings_of(scope.team, policies.checked(saved))})
 
 
 @router.post("/policies/effect", response={200: EffectOut} | PROBLEMS)
@@ -174,6 +247,48 @@ def try_policy(request, body: NewText):
             name: [_change(change) for change in changes[: effect.MAX_LISTED]] for name, changes in found.groups.items()
         },
     }
+
+
+@router.post("/policies/diff", response={200: PolicyDifferenceOut} | PROBLEMS)
+def compare_policies(request, body: NewText):
+    """Say which classes of calls a text would newly let run, of all calls and not only past ones.
+
+    The text and the policy in force are compared by their rules, targets and conditions, with calls that stand for each
+    class of both. Nothing is saved.
+    """
+    _must_write(request)
+    found = difference.of_text(_scope(request, body.environment), body.text)
+    groups = {name: [_shape(each, found) for each in shapes] for name, shapes in found.groups.items()}
+    return groups | {"cases": found.of, "judged": found.judged, "cut_off": found.is_cut}
+
+
+def _shape(shape: Shape, found: difference.Difference) -> dict:
+    same = {name: getattr(shape, name) for name in ("shape", "before", "after", "rule", "examples")}
+    return same | {"where": conditions_of(shape, found.contexts)}
+
+
+@router.post("/policies/try", response={200: TriedOut} | PROBLEMS)
+def try_call(request, body: Trial):
+    """Say what a policy decides about one call, by the text that is given or the one in force. Nothing is recorded."""
+    _must_write(request)
+    scope = _scope(request, body.environment)
+    policy = scope.policy
+    if body.text is not None:
+        policies.require_valid(body.text)
+        policy = Policy(
+            team=scope.team, environment=scope.environment, text=body.text, sha256=sha256(body.text.encode())
+        )
+    world = {
+        "cwd": "/workspace",
+        "workspace_root": "/workspace",
+        "context": body.context.model_dump(mode="json", exclude_none=True),
+    }
+    try:
+        verdict = workers.classify(body.tool, body.input, policy=policy, floor=policies.floor(policy), **world)
+    except Late as late:
+        raise unavailable(f"The policy could not be evaluated: {late}.") from None
+    names = ("tier", "reasons", "rule", "undo", "title", "targets")
+    return {name: getattr(verdict, name) for name in names}
 
 
 @router.get("/policies/versions", response={200: VersionsOut} | PROBLEMS)
@@ -241,13 +356,15 @@ def _rules(scope: Scope) -> dict:
     """Return {problem, rules} of the policy in force, in the order in which its lists are read."""
     policy = scope.policy
     try:
-        lists = policies.checked(policy)["rules"]
+        found = policies.checked(policy)
+        lists = found["rules"]
         shadowed = {(each["tier"], each["rule"]): each for each in policies.shadowed(policy)}
     except (PolicyError, Late) as error:
-        return {"problem": str(error), "rules": []}
+        return {"problem": str(error), "rules": [], "blocks": [], "targets": {}, "warnings": []}
     counts = hits.counted(scope, clock.now())
     rows = [(tier, rule) for tier in reversed(TIERS) for rule in lists.get(tier, [])]
-    return {"problem": None, "rules": [_rule(*row, counts, shadowed.get(row)) for row in rows]}
+    told = {"blocks": found["blocks"], "targets": found["targets"], "warnings": warnings_of(scope.team, found)}
+    return {"problem": None, "rules": [_rule(*row, counts, shadowed.get(row)) for row in rows]} | told
 
 
 def _rule(tier: str, rule: str, counts: dict, shadowed: dict | None) -> dict:

@@ -70,6 +70,16 @@ def check(text: str, below: str = "") -> dict:
     return judges.ask({"check": text, "below": below}, seconds=CHECK_TIMEOUT)
 
 
+def cases(*, before: tuple, after: tuple) -> list:
+    """Return [shape, tool, arguments, context] of the calls that stand for all that two policies can differ about.
+
+    `before` and `after` are (policy, floor or None). Raise Late on timeout.
+    """
+    texts = {each.sha256: each.text for each in (*before, *after) if each}
+    pairs = [[each and each.sha256 for each in pair] for pair in (before, after)]
+    return judges.ask({"cases": pairs}, texts=texts, seconds=CALL_TIMEOUT)["cases"]
+
+
 def compare(calls: list, *, before: tuple, after: tuple, seconds: float) -> list:
     """Return [[tier, rule] before, [tier, rule] after] of the first calls, as many as `seconds` suffice for.
 

@@ -31,7 +31,7 @@ from approvals.pages import (
     tasks,
     together,
 )
-from approvals.pages.policy import current, editor, past, rule_of_card, versions
+from approvals.pages.policy import builder, current, editor, past, rule_of_card, versions
 
 urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
@@ -80,6 +80,8 @@ urlpatterns = [
     path("actions/<uuid:pk>/rule/", rule_of_card.rule_of_card, name="action-rule"),
     path("policy/", current.policy, name="policy"),
     path("policy/edit/", editor.edit, name="policy-edit"),
+    path("policy/rules/", builder.build, name="policy-rules"),
+    path("policy/rules/meaning/", builder.meaning, name="policy-meaning"),
     path("policy/versions/", versions.versions, name="policy-versions"),
     path("policy/versions/<int:number>/", versions.version, name="policy-version"),
     path("policy/versions/<int:number>/back/", versions.go_back, name="policy-go-back"),

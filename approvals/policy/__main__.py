@@ -42,6 +42,7 @@ def answer(line):
         "title": verdict.title,
         "envelope": verdict.envelope,
         "code_host_read": verdict.code_host_read,
+        "targets": verdict.targets,
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from . import clients_at_targets, envelopes, reach
 from .clients_at_targets import without_places
 from .commands import effects_of
-from .conditions import Around, Facts
+from .conditions import Around, Facts, acts_at
 from .coverage import file_rules, find_rule, gap, restricting
 from .download_words import plainly
 from .hidden_characters import hidden_in
@@ -102,7 +102,8 @@ def judge(simple, line, policy, world, context, terms=None):
     entry.headline = shown(headline(words, found))
     if policy.blocks:
         around = Around.of(context)
-        policy = policy.seen(Facts(around, reach.of_command(simple, result, world, around.branch)))
+        facts = Facts(around, reach.of_command(simple, result, world, around.branch))
+        entry.acts_at, policy = acts_at(policy.targets, facts), policy.seen(facts)
     _decide(entry, simple, texts, result, policy, world, terms)
     if terms and entry.tier in ALLOWING:
         program = texts[0].rsplit("/", 1)[-1] if texts else ""

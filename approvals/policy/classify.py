@@ -3,6 +3,7 @@
 import logging
 
 from . import bash, tools
+from .conditions import acts_at
 from .hidden_characters import hidden_in
 from .paths import World
 from .reach_of_tools import facts_of_call
@@ -61,7 +62,13 @@ def _classify(tool, arguments, policy, cwd, root, home, context):
     world.trusted_programs, world.trusted_places = policy.trust.programs_in(context), policy.trust.places
     if tool == "Bash":
         return bash.classify(arguments, policy, world, context)
-    return tools.classify(tool, arguments, policy.seen(facts_of_call(tool, arguments, context)), world, context)
+    if not policy.blocks:
+        return tools.classify(tool, arguments, policy, world, context)
+    facts = facts_of_call(tool, arguments, context)
+    verdict = tools.classify(tool, arguments, policy.seen(facts), world, context)
+    if found := acts_at(policy.targets, facts):
+        verdict.commands = [entry | {"acts_at": found} for entry in verdict.commands]
+    return verdict
 
 
 def _use(tool):

@@ -226,6 +226,16 @@ def _is_within(span, moment):
     return (local.weekday() in days and minute >= start) or ((local.weekday() - 1) % 7 in days and minute < end)
 
 
+def acts_at(table, facts):
+    """Return {target: "certain" or "possible"} of the targets of a table that a call acts on, or may act on."""
+    found = {}
+    for name in table:
+        possible, certain = Targets("target", (name,), table).holds(facts)
+        if possible or certain:
+            found[name] = "certain" if certain else "possible"
+    return found
+
+
 def read_condition(key, value, table):
     """Return the condition that a block of a policy has under this key. PolicyError says what is wrong with it."""
     values = value if isinstance(value, list) else [value]

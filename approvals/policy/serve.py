@@ -10,6 +10,7 @@ from dashboard.workers.loop import answer_lines
 
 from .classify import classify
 from .policy import Policy, load_policy, read_policy, targets_of
+from .shapes import cases
 from .undecided import warnings_of
 from .unmatched import never_matching, shadowed_by_earlier
 from .verdict import PolicyError
@@ -28,6 +29,8 @@ def _answer(asked, policies):
         policies[key] = read_policy(text)
     if "calls" in asked:
         return compare(asked, policies)
+    if "cases" in asked:
+        return {"cases": cases(*(_above(policies, *pair) for pair in asked["cases"]))}
     if "rules" in asked:
         policy = Policy.of_rules(asked["rules"])
     else:

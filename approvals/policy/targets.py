@@ -77,6 +77,15 @@ class Target:
     name: str
     patterns: dict
     exceptions: dict = field(default_factory=dict)
+    entries: tuple = ()  # (kind, pattern as text)
+
+    def examples(self):
+        """Return {kind: names that the table says are of the target}, one for each entry."""
+        found = {}
+        for kind, text in self.entries:
+            names = [name for name in (text.replace("*", "x"), text.replace("*", "")) if name and name[0] not in "-."]
+            found.setdefault(kind, []).extend(name for name in names[:1] if self.covers(Name(kind, name)))
+        return found
 
     @property
     def words(self):
@@ -164,7 +173,7 @@ def _target(name, entries):
         patterns.setdefault(kind, []).append(wide)
         within = (inner for own, inner in others if own == kind and wide.fits(inner) and not Glob(inner).fits(text))
         exceptions.setdefault(kind, []).extend(map(Glob, within))
-    return Target(name, patterns, exceptions)
+    return Target(name, patterns, exceptions, tuple(entries[name]))
 
 
 def _pattern(name, text):

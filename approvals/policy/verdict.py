@@ -90,11 +90,14 @@ class SubCommand:
     code_host_read: bool = False
     brings: dict = field(default_factory=dict)  # {path: host} of files from the network that it writes
     opens: dict = field(default_factory=dict)  # what an approval opens beyond the medium envelope (see opens)
+    acts_at: dict = field(default_factory=dict)  # {target of the policy: "certain" or "possible"}
 
     def as_dict(self):
         more = {"brings": self.brings} if self.brings else {}
         if any(effect.loses for effect in self.effects):
             more["loses"] = True
+        if self.acts_at:
+            more["acts_at"] = self.acts_at
         return more | {
             "text": self.text,
             "line": self.line,
@@ -130,6 +133,14 @@ class Verdict:
     commands: list = field(default_factory=list)
     envelope: dict | None = None
     code_host_read: bool = False
+
+    @property
+    def targets(self):
+        """Return {target of the policy: "certain" or "possible"} of all parts together: certain only if each one is."""
+        parts = [entry["acts_at"] for entry in self.commands if entry.get("acts_at")]
+        names = dict.fromkeys(name for part in parts for name in part)
+        sure = {name for name in names if all(part.get(name) == "certain" for part in parts)}
+        return {name: "certain" if name in sure else "possible" for name in names}
 
 
 def undo_of(effects):

@@ -389,7 +389,9 @@ _DECLARED = [
         GET /policies
         POST /policies
         GET /policies/current
+        POST /policies/diff
         POST /policies/effect
+        POST /policies/try
         GET /policies/versions
         GET /policies/versions/{n}
         GET /policies/versions/{n}/difference

@@ -11,9 +11,11 @@ from approvals.evaluation import policies, workers
 from approvals.models import Grant
 from approvals.pages.policy.built_in import BUILT_IN
 from approvals.pages.policy.past import question_of
+from approvals.pages.policy.playground import TryForm
 from approvals.pages.policy.scope import scope_of
+from approvals.pages.policy.sentences import of_blocks
 from approvals.policy import MODES, TIERS, PolicyError
-from approvals.reports.policy_changes import hits
+from approvals.reports.policy_changes import hits, unknown_names
 from approvals.reports.policy_changes.scopes import scopes_of
 from dashboard.database import clock
 from dashboard.models import Team
@@ -27,7 +29,6 @@ SENTENCES = {
     "commands": gettext_lazy("People are asked before anything that can't be undone, and before commands."),
     "everything": gettext_lazy("People are asked before everything."),
 }
-MAX_TRIED = 20_000  # characters of a command to try
 SHOWN_VERSIONS = 5
 
 
@@ -46,7 +47,7 @@ def policy(request):
     scope = scope_of(request)
     team, active = scope.team, scope.policy
     floor = policies.floor(active)
-    tried = request.GET.get("try", "")[:MAX_TRIED]
+    trial = TryForm(_tried(request), scope)
     return render(
         request,
         "approvals/policy.html",
@@ -58,8 +59,8 @@ def policy(request):
             "scopes": scopes_of(team),
             "policy": active,
             "versions": scope.versions.defer("text").select_related("by")[:SHOWN_VERSIONS],
-            "tried": tried,
-            "verdict": _try(tried, active, floor) if tried.strip() else None,
+            "trial": trial,
+            "verdict": trial.verdict(active, floor) if trial.is_bound and trial.is_valid() else None,
             "grants": Grant.objects.active(clock.now())
             .filter(team=team)
             .select_related("agent__owner", "workspace__team", "by")
@@ -98,7 +99,11 @@ def _rules(policy, floor, counts: dict, without_rule: dict) -> dict:
             for tier in reversed(TIERS)
         ],
         "shadowed": len(shadowed),
-        "never": rules["never"],
+        "never": [*rules["never"], *unknown_names.warnings_of(policy.team, rules)],
+        "sentences": [
+            (each, sum(counts.get(label, 0) for label in each.labels)) for each in of_blocks(rules["blocks"])
+        ],
+        "targets": rules["targets"],
         "tests": rules["tests"],
         "trust": rules["trust"],
         "rehearse": " and ".join(rules["rehearse"]),
@@ -106,11 +111,8 @@ def _rules(policy, floor, counts: dict, without_rule: dict) -> dict:
     }
 
 
-def _try(command: str, policy, floor):
-    """Return the policy's verdict on a command in a workspace; None if it cannot be evaluated."""
-    world = {"cwd": "/workspace", "workspace_root": "/workspace"}
-    try:
-        policies.checked(policy)
-        return workers.classify("Bash", {"command": command}, policy=policy, floor=floor, **world)
-    except (PolicyError, workers.Late):
-        return None
+def _tried(request) -> dict | None:
+    """Return what the address says to try; `?try=COMMAND` alone is a command."""
+    if "try" in request.GET:
+        return {"try-command": request.GET["try"]}
+    return request.GET if request.GET.get("try-command", "").strip() else None

@@ -9,6 +9,7 @@ from approvals.evaluation import policies, workers
 from approvals.models import Policy
 from approvals.pages.exact_field import ExactField
 from approvals.pages.policy.effect_part import groups_of
+from approvals.pages.policy.newly_part import newly_of
 from approvals.pages.policy.scope import scope_of
 from approvals.policy import TIERS
 from approvals.reports.policy_changes import effect, history
@@ -42,6 +43,8 @@ def edit(request):
     if request.method == "POST" and form.is_valid():
         if "effect" in request.POST:
             context |= _effect(form, scope)
+        elif "newly" in request.POST:
+            context |= _newly(form, scope)
         else:
             try:
                 saved = _save(form, scope, request.caller)
@@ -98,6 +101,14 @@ def _effect(form: PolicyForm, scope: Scope) -> dict:
         form.add_error("text", gettext("The effect could not be worked out: %(late)s.") % {"late": late})
         return {}
     return {"effect": found, "groups": groups_of(found), "shadowed": shadowed}
+
+
+def _newly(form: PolicyForm, scope: Scope) -> dict:
+    """Return what the text changes for all calls; an error of the form if it is invalid."""
+    found = newly_of(scope, form.cleaned_data["text"])
+    if "refused" in found:
+        form.add_error("text", found["refused"])
+    return found
 
 
 def _since(scope: Scope, base: int):

@@ -1,0 +1,78 @@
+"""What a text would newly allow, in words: classes of calls with examples, and for whom."""
+
+import json
+from dataclasses import dataclass
+
+from django.utils.translation import gettext, gettext_lazy
+
+from approvals.policy.difference import Shape, conditions_of
+from approvals.reports.policy_changes import difference
+from approvals.reports.policy_changes.scopes import Scope
+from dashboard.problems import Problem
+
+MAX_SHOWN = 60  # classes of a group on the page
+HEADINGS = {
+    "newly_allowed": gettext_lazy("Would run without approval, and does not now"),
+    "easier": gettext_lazy("Would need fewer people"),
+    "stricter": gettext_lazy("Would be stricter"),
+}
+TONES = {"newly_allowed": "green", "easier": "quiet", "stricter": "amber"}
+MAX_EXAMPLE = 300
+
+
+@dataclass(frozen=True)
+class Row:
+    """A class on the page: its name, what it was and will be, examples as text, and for whom it differs."""
+
+    shape: Shape
+    examples: list[str]
+    where: list[str]
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    tone: str
+    heading: str
+    rows: list[Row]
+    more: int
+
+
+def newly_of(scope: Scope, text: str) -> dict:
+    """Return {newly, newly_groups} for a page, or {refused: why}."""
+    try:
+        found = difference.of_text(scope, text)
+    except Problem as problem:
+        return {"refused": problem.detail}
+    groups = [_group(name, shapes, found) for name, shapes in found.groups.items() if shapes]
+    return {"newly": found, "newly_groups": groups}
+
+
+def _group(name: str, shapes: list[Shape], found: difference.Difference) -> Group:
+    rows = [Row(each, [_example(one) for one in each.examples], _where(each, found)) for each in shapes[:MAX_SHOWN]]
+    return Group(name, TONES[name], HEADINGS[name], rows, max(0, len(shapes) - MAX_SHOWN))
+
+
+def _example(example: dict) -> str:
+    given = example["input"]
+    said = (
+        given["command"] if example["tool"] == "Bash" else f"{example['tool']} {json.dumps(given, ensure_ascii=False)}"
+    )
+    return said[:MAX_EXAMPLE]
+
+
+def _where(shape: Shape, found: difference.Difference) -> list[str]:
+    """Return in words in which of the contexts the class differs."""
+    said = []
+    for name, values in conditions_of(shape, found.contexts).items():
+        if name == "held":
+            said.append(
+                gettext("where the kernel holds the call") if True in values else gettext("where nothing holds it")
+            )
+        elif name == "labels":
+            labels = [f"{key}:{value}" for each in values for key, value in each.items()]
+            said.append(gettext("label %(names)s") % {"names": ", ".join(labels) or gettext("none")})
+        else:
+            heading = {"agent": gettext("agent"), "environment": gettext("environment"), "at": gettext("time")}[name]
+            said.append(f"{heading} {', '.join(str(value) for value in values)}")
+    return said

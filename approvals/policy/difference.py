@@ -1,0 +1,58 @@
+"""The difference between two policies for all calls: which classes one of them lets run, or lets run more easily."""
+
+from dataclasses import dataclass, field
+
+from .verdict import TIERS
+
+GROUPS = ("newly_allowed", "easier", "stricter")
+WAYS = {"low": 0, "medium": 0, "high": 1, "critical": 2, "forbidden": 3}  # runs, one person, two, refused
+MAX_EXAMPLES = 4
+
+
+@dataclass
+class Shape:
+    """A class of calls that two policies treat differently. `contexts`: those of all that it was judged in."""
+
+    shape: str
+    before: str
+    after: str
+    rule: str = ""
+    examples: list = field(default_factory=list)
+    contexts: list = field(default_factory=list)
+
+
+def classes(judged):
+    """Return {newly_allowed, easier, stricter} of Shapes from cases and their verdicts.
+
+    `judged` yields (case, [tier, rule] before, [tier, rule] after); a case is one of shapes.cases.
+    """
+    found = {group: {} for group in GROUPS}
+    for (shape, tool, arguments, context), (before, rule_before), (after, rule) in judged:
+        if WAYS[before] == WAYS[after]:
+            continue
+        group = "stricter" if WAYS[after] > WAYS[before] else "newly_allowed" if not WAYS[after] else "easier"
+        by = (rule if group != "easier" else rule or rule_before) or ""
+        key = (shape, WAYS[before], WAYS[after], by)
+        known = found[group].setdefault(key, Shape(shape, before, after, by))
+        example = {"tool": tool, "input": arguments}
+        if example not in known.examples and len(known.examples) < MAX_EXAMPLES:
+            known.examples.append(example)
+        if context not in known.contexts:
+            known.contexts.append(context)
+    return {group: sorted(shapes.values(), key=_weight) for group, shapes in found.items()}
+
+
+def _weight(shape):
+    """Put what changes most first, then by name."""
+    return -abs(TIERS.index(shape.before) - TIERS.index(shape.after)), shape.shape
+
+
+def conditions_of(shape, all_contexts):
+    """Return {name: values} of what a shape's contexts have and others lack: who asks, from where, when, held."""
+    found = {}
+    for name in ("agent", "environment", "labels", "at", "held"):
+        mine = {repr(context.get(name)): context.get(name) for context in shape.contexts}
+        every = {repr(context.get(name)) for context in all_contexts}
+        if set(mine) != every:
+            found[name] = list(mine.values())
+    return found
