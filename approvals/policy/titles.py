@@ -21,7 +21,7 @@ STARTERS = {"sudo", "doas", "env", "xargs", "nohup", "timeout", "watch", "setsid
 # Commands of git that are told with their words, since the first alone does not say what they do.
 TOLD_WHOLE = ("branch", "tag", "reset", "revert", "rebase", "cherry-pick", "worktree", "reflog", "update-ref", "gc")
 MAX_WORDS = 5
-SETTING = {"export", "declare", "typeset", "local", "readonly"}
+SETS_VARIABLES = {"export", "declare", "typeset", "local", "readonly"}
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 TEXT_FLAGS = {"-c": "-c", "-e": "-e", "--eval": "-e", "-p": "-p"}
 
@@ -44,7 +44,7 @@ def headline(words, effects):
         return f"Read {secret.target[:60]}"
     if not name:
         return "Read a file" if effects else "Set a variable"
-    if name in SETTING and (variables := _variables(words)):
+    if name in SETS_VARIABLES and (variables := _variables(words)):
         return f"Set {variables}"
     if name in SHELLS and len(words) == 3 and words[1].text == "-n":
         return f"Check the syntax of {words[2].text[:60]}"

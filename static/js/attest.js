@@ -8,7 +8,9 @@
 
 const PROFILE = 1;
 const ABSENT = "–"; // in a cell: the row has no such value
+// pattern: what we wrote ourselves as JSON, in which each quotation mark has its end
 const TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|\{\s*\}|\[\s*\]|-?\d[\d.eE+-]*|true|false|null/g;
+// pattern: as above
 const ITEMS = / ?("(?:[^"\\]|\\.)*"|[^,]+)/g;
 const read = new WeakSet(); // elements whose end was in view, with all before it
 const begun = new WeakSet(); // elements whose beginning was in view
