@@ -55,6 +55,8 @@ class Team(models.Model):
     # Whether critical actions are approved only with a passkey, also by people who have none
     # yet (approvals/actions/step_up).
     requires_passkey = models.BooleanField(default=False)
+    # Whether the owner of an agent may approve what it asks (approvals/actions/own_agents.py).
+    owner_may_approve = models.BooleanField(default=True)
     # Where a workspace's ticket is: "https://tracker.example/{ticket}"; empty: tickets are shown without a link.
     ticket_url = models.CharField(max_length=300, blank=True)
     # Who has to sign in with a second factor (dashboard/people/second_factor_rule.py).

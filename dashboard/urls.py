@@ -57,6 +57,7 @@ urlpatterns = [
     path("teams/unarchive/", teams.unarchive, name="team-unarchive"),
     path("teams/show/", teams.show, name="team-show"),
     path("team/invite/", people.invite_people, name="people-invite"),
+    path("team/owner-approval/", people.set_owner_approval, name="team-owner-approval"),
     path("team/passkeys/", people.require_passkeys, name="team-passkeys"),
     path("team/tickets/", people.set_ticket_url, name="team-tickets"),
     path("team/second-factor/", people.require_second_factor, name="team-second-factor"),

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
-from approvals.actions import bound_files, mcp_tools, rehearsals, rendered_card, solo
+from approvals.actions import bound_files, mcp_tools, own_agents, rehearsals, rendered_card, solo
 from approvals.actions.answer import APPROVE, DENY, EDIT, Answer
 from approvals.actions.expiry import end_if_due
 from approvals.actions.step_up import requirement
@@ -71,6 +71,8 @@ def decide(action: Action, answer: Answer, *, caller, allowance: Allowance | Non
         still_open = Q(status=Status.PENDING, digest=answer.digest, expires_at__gt=clock.now())
         still_open &= Q(rehearsal=action.rehearsal_id) if how and how.tree else Q()
         answered = _load_open(action, still_open)
+        if answered and answer.verdict != DENY:
+            own_agents.refuse(action, caller)  # again, as the team may have just said so
         if answered and how:
             answered = _approve(action, still_open, caller, answer, how)
         elif answered and edited:
@@ -123,6 +125,8 @@ def _check(action: Action, answer: Answer, caller):
         raise not_allowed(
             "This changes the environment of every new workspace, so only a lead or admin can approve it."
         )
+    if answer.verdict != DENY:
+        own_agents.refuse(action, caller)
     if answer.verdict not in (APPROVE, DENY, EDIT):
         raise invalid("A verdict must be approve, deny or edit.")
     if len(answer.comment) > MAX_COMMENT:
@@ -231,7 +235,8 @@ def votes(action: Action) -> list[Decision]:
     deciders = [role for role in ROLES if Caller(roles={action.team_id: role}).can("decide", action.team_id)]
     people = Membership.objects.filter(team=action.team_id, role__in=deciders, user__is_active=True).values("user")
     given = action.decisions.filter(verdict=APPROVE, revision__number=action.revision, user__in=people)
-    return list(given.select_related("user").order_by("at"))
+    counted = given.select_related("user").order_by("at")
+    return [vote for vote in counted if not own_agents.needs_another(action, vote.user_id)]
 
 
 def _record_answer(

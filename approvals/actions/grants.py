@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import translation
 
-from approvals.actions import grant_scopes
+from approvals.actions import grant_scopes, own_agents
 from approvals.actions.answer import APPROVE, Answer
 from approvals.actions.bound_files import FILE, Bound
 from approvals.actions.decisions import decide, may_approve_scope
@@ -122,13 +122,16 @@ def find(call: Call, found: PolicyResult, agent, bound: Bound) -> Grant | None:
     if not found.needs_approval or found.tier != Tier.HIGH or call.tool in (*OWN_VERBS, *own_questions.TOOLS):
         return None
     live = Grant.objects.active(clock.now()).filter(team=agent.team_id, agent=agent, workspace=call.workspace)
-    holding = (grant for grant in live.select_related("by") if _holds(grant))
+    holding = (grant for grant in live.select_related("by", "agent", "team") if holds(grant))
     return next((grant for grant in holding if _covers(grant, call, found, bound)), None)
 
 
-def _holds(grant: Grant) -> bool:
-    """Return whether the person who gave the grant may still decide: members who left or became viewers may not."""
-    return caller_of(grant.by).can("decide", grant.team_id)
+def holds(grant: Grant) -> bool:
+    """Return whether the person who gave the grant may still approve what its agent asks.
+
+    Members who left or became viewers may not, and where the team says so, neither may the agent's owner.
+    """
+    return own_agents.may_grant(grant) and caller_of(grant.by).can("decide", grant.team_id)
 
 
 def _covers(grant: Grant, call: Call, found: PolicyResult, bound: Bound) -> bool:

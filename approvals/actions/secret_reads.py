@@ -9,7 +9,7 @@ import posixpath
 from dataclasses import replace
 from datetime import timedelta
 
-from approvals.actions import grants
+from approvals.actions import grants, own_agents
 from approvals.actions.answer import DENY, Answer
 from approvals.actions.decisions import decide, may_approve_scope
 from approvals.evaluation import calls
@@ -18,7 +18,6 @@ from approvals.evaluation.judge import PolicyResult, content, with_all
 from approvals.models import Action, Grant, Status
 from dashboard.database import clock
 from dashboard.models import Event, Team
-from dashboard.people.access import caller_of
 from dashboard.problems import Problem, invalid, not_allowed
 from workspaces.operations import runner_client
 
@@ -56,6 +55,7 @@ def allow_read(action: Action, *, caller, path: str) -> Grant:
     """
     if not caller.is_person or not caller.can("decide", action.team_id) or not may_approve_scope(action, caller):
         raise not_allowed("Only a reviewer, lead or admin can let a command read a secret file.")
+    own_agents.refuse(action, caller)
     if path not in offers(action):
         raise invalid(NOT_OFFERED)
     call = content(_masked_call(action))
@@ -120,13 +120,11 @@ def find(call: Call, found: PolicyResult, agent) -> list[Grant]:
     if call.tool != "Bash" or call.workspace is None or not found.is_allowed or found.envelope is None:
         return []
     live = Grant.objects.active(clock.now()).filter(team=agent.team_id, agent=agent, workspace=call.workspace)
-    reading = [grant for grant in live.select_related("by") if any("reads" in rule for rule in grant.rules)]
-    same = _exactly(call.arguments, call.cwd, call.workspace) if reading else ""
-    return [
-        grant
-        for grant in reading
-        if grant.rules[0]["exactly"] == same and caller_of(grant.by).can("decide", grant.team_id)
+    reading = [
+        grant for grant in live.select_related("by", "agent", "team") if any("reads" in rule for rule in grant.rules)
     ]
+    same = _exactly(call.arguments, call.cwd, call.workspace) if reading else ""
+    return [grant for grant in reading if grant.rules[0]["exactly"] == same and grants.holds(grant)]
 
 
 def widen(found: PolicyResult, reading: list[Grant], workspace) -> PolicyResult:

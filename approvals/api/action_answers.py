@@ -8,13 +8,13 @@ from django.conf import settings
 from ninja import Schema
 from pydantic import Field
 
-from approvals.actions import rehearsals, rendered_card
+from approvals.actions import own_agents, rehearsals, rendered_card
 from approvals.actions.asked_snapshots.state import asked_files
 from approvals.actions.transitions import policy_label
 from approvals.api.schemas import AskedFilesOut, RehearsalOut
 from approvals.api.talk import AgentMessageOut
 from approvals.evaluation.judge import content, current, was_edited
-from approvals.models import Action, Tier
+from approvals.models import Action, Decision, Tier
 from approvals.questions import own_questions
 
 
@@ -122,7 +122,7 @@ def row(action: Action) -> dict:
         "tool": action.tool,
         "workspace": action.workspace.key if action.workspace else None,
         "agent": str(action.agent),
-        "votes": sum(d.verdict == "approve" and d.revision_id == revision.pk for d in action.decisions.all()),
+        "votes": len(_votes(action, revision)),
         "quorum": action.quorum,
         "created_at": action.created_at,
         "expires_at": action.expires_at,
@@ -134,6 +134,11 @@ def row(action: Action) -> dict:
         "snapshot_before": action.snapshot_before.number if action.snapshot_before else None,
         "url": f"{settings.HANDRAIL_PUBLIC_URL}/actions/{action.pk}/",
     }
+
+
+def _votes(action: Action, revision) -> list[Decision]:
+    given = [d for d in action.decisions.all() if d.verdict == "approve" and d.revision_id == revision.pk]
+    return [d for d in given if d.final or not own_agents.needs_another(action, d.user_id)]
 
 
 def _question(action: Action) -> dict | None:

@@ -2,7 +2,7 @@
 
 import secrets
 
-from approvals.actions import expiry, gate
+from approvals.actions import expiry, gate, own_agents
 from approvals.actions.answer import Answer
 from approvals.actions.transitions import record
 from approvals.models import Action, Delivery, PushToken, Tier
@@ -16,7 +16,9 @@ from dashboard.problems import conflict, not_allowed, not_found
 UNDONE = "yes"
 
 
-def may_offer_approve(action: Action) -> bool:
+def may_offer_approve(action: Action, user) -> bool:
+    if own_agents.needs_another(action, user.pk):
+        return False
     is_call = action.tool not in own_questions.TOOLS
     return is_call and action.undo == UNDONE and action.quorum <= 1 and action.tier != Tier.CRITICAL
 
@@ -25,7 +27,7 @@ def make(delivery: Delivery, action: Action, session_key: str) -> dict[str, str]
     """Return {verdict: token} for a delivery that is sent now; tokens of an earlier try no longer work."""
     delivery.tokens.all().delete()
     made = {}
-    for verdict in ("deny", "approve") if may_offer_approve(action) else ("deny",):
+    for verdict in ("deny", "approve") if may_offer_approve(action, delivery.user) else ("deny",):
         made[verdict] = secrets.token_urlsafe(32)
         PushToken.objects.create(
             delivery=delivery,
@@ -55,7 +57,7 @@ def use(secret: str, *, caller: Caller, session_key: str | None) -> Action:
     if action is None:
         raise not_found("action")
     expiry.end_if_due(action)
-    if token.verdict == "approve" and not may_offer_approve(action):
+    if token.verdict == "approve" and not may_offer_approve(action, user):
         raise not_allowed("This can't be undone, so open the card to approve it.")
     action = gate.decide(action, Answer(token.verdict, token.delivery.digest), caller=caller)
     data = {"verdict": token.verdict, "via": token.delivery.via}

@@ -289,7 +289,8 @@ def edit(request, pk):
     must(request.caller, "decide", found.team_id)
     card = Card(found, request.caller, clock.now())
     if not card.may_decide:
-        messages.info(request, gettext("This can no longer be changed."))
+        say = card.why_not if card.may_answer else gettext("This can no longer be changed.")
+        messages.info(request, say)
         return carry_out(request, lambda: None, then=reverse("action", args=[pk]))
     form = edit_form(card, request.POST or typed_before(request) or None, as_json=request.GET.get("as") == "json")
     wanted = form.arguments() if request.method == "POST" and form.is_valid() else None

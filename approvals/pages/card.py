@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Prefetch
 from django.utils.translation import gettext
 
-from approvals.actions import secret_reads, solo
+from approvals.actions import own_agents, secret_reads, solo
 from approvals.actions.approved_envelope import envelope_of
 from approvals.actions.decisions import may_approve_scope
 from approvals.evaluation.calls import GATE, parsed, root_of
@@ -177,12 +177,19 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, Wa
 
     @property
     def votes(self):
+        """The approvals that count so far, oldest first."""
         mine = self.revision.pk
-        return [d for d in self.decisions if not d.final and d.verdict == "approve" and d.revision_id == mine]
+        given = [d for d in self.decisions if not d.final and d.verdict == "approve" and d.revision_id == mine]
+        return [vote for vote in given if not own_agents.needs_another(self.action, vote.user_id)]
 
     @property
     def has_voted(self) -> bool:
         return any(vote.user_id == self.caller.user.pk for vote in self.votes)
+
+    @property
+    def needs_another(self) -> bool:
+        """Whether somebody else has to approve it, as the agent that asked is this person's own."""
+        return own_agents.needs_another(self.action, self.caller.user.pk)
 
     @property
     def undo_part(self) -> str:
@@ -207,11 +214,11 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, Wa
 
     @property
     def may_decide(self) -> bool:
-        return self.may_answer and not self.has_voted
+        return self.may_answer and not self.has_voted and not self.needs_another
 
     @property
     def may_answer(self) -> bool:
-        """Whether this person may answer: one who has approved may still deny while more votes are needed."""
+        """Whether this person may answer: who has approved, or owns the agent, may still deny what is open."""
         return self.is_open and self.caller.can("decide", self.action.team_id)
 
     @property
@@ -221,9 +228,8 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, Wa
     @cached_property
     def readable_secrets(self) -> list[str]:
         """The masked files that this person can let the command read."""
-        return (
-            secret_reads.offers(self.action) if self.may_comment and may_approve_scope(self.action, self.caller) else []
-        )
+        may = self.may_comment and may_approve_scope(self.action, self.caller) and not self.needs_another
+        return secret_reads.offers(self.action) if may else []
 
     @property
     def can_be_held(self) -> bool:
@@ -272,7 +278,14 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, Wa
         """Why this person does not decide the open card."""
         if self.has_voted:
             return gettext("You approved this. It needs %(waits_for)s.") % {"waits_for": self.waits_for}
+        if self.may_answer and self.needs_another:
+            return gettext("This is your own agent's: somebody else approves it.")
         return gettext("Only a reviewer of %(name)s can decide this.") % {"name": self.action.team.name}
+
+    @property
+    def deny_label(self) -> str:
+        """The words of the only button of a person who may deny and not approve."""
+        return gettext("Change to deny…") if self.has_voted else gettext("Deny…")
 
     @property
     def note(self) -> str:

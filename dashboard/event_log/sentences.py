@@ -211,6 +211,8 @@ WORDS = {
     "team.changed": gettext_lazy("Changed a team"),
     "team.groups_changed": gettext_lazy("Changed which groups have a role in the team"),
     "team.lifted": gettext_lazy("Resumed after a stop"),
+    "team.owner_may_approve": gettext_lazy("Let owners approve what their own agents ask"),
+    "team.owner_may_not_approve": gettext_lazy("Had somebody else approve what an own agent asks"),
     "team.passkey_not_required": gettext_lazy("Passkeys no longer required"),
     "team.passkey_required": gettext_lazy("Passkeys required"),
     "team.prices_changed": gettext_lazy("Changed the prices"),

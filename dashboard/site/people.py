@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.database import clock
 from dashboard.models import Agent, Event, Membership, Role, SecondFactorFor, SignInLink, Team, Token
-from dashboard.people import members, second_factor_rule, ticket_urls, token_list, tokens
+from dashboard.people import members, owner_approval, second_factor_rule, ticket_urls, token_list, tokens
 from dashboard.people.forms import NewAgentForm, TicketsForm
 from dashboard.people.provisioning import agent_of, managed_teams, token_for
 from dashboard.problems import conflict
@@ -162,6 +162,26 @@ def require_passkeys(request):
         if wanted
         else gettext("Critical actions take a passkey of who has one.")
     )
+    return carry_out(request, switch, then=reverse("team"), say=words)
+
+
+@signed_in
+@require_POST
+@reauthentication_required(app="allauth.mfa")
+def set_owner_approval(request):
+    """Say whether the owner of an agent may approve what it asks."""
+    found = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
+    must(request.caller, "manage_people", found)
+    may = request.POST.get("approve") != "another"
+    words = (
+        gettext("Owners may approve what their own agents ask.")
+        if may
+        else gettext("Somebody else now approves what a person's own agent asks.")
+    )
+
+    def switch():
+        owner_approval.change(found, may, by=request.caller.actor)
+
     return carry_out(request, switch, then=reverse("team"), say=words)
 
 

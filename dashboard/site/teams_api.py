@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from ninja import Path, Router, Schema, Status
 from pydantic import Field
 
 from approvals.actions import emergency_stop
 from dashboard.models import Membership, Team
-from dashboard.people import members, teams
+from dashboard.people import members, owner_approval, teams
 from dashboard.problems import invalid, not_allowed, not_found
 from dashboard.site import invitations
 from dashboard.web.api_base import PROBLEMS
@@ -31,6 +32,7 @@ class TeamOut(Schema):
     members: int
     stopped_at: datetime | None
     archived_at: datetime | None
+    owner_may_approve: bool = Field(description="the owner of an agent may approve what it asks")
 
 
 class Teams(Schema):
@@ -42,8 +44,11 @@ class TeamIn(Schema):
     slug: str = Field(max_length=64)
 
 
-class NewName(Schema):
-    name: str = Field(max_length=120)
+class TeamChange(Schema):
+    name: str | None = Field(None, max_length=120)
+    owner_may_approve: bool | None = Field(
+        None, description="the owner of an agent may approve what it asks; false takes two people who may decide"
+    )
 
 
 class MemberOut(Schema):
@@ -93,11 +98,15 @@ def create_team(request, body: TeamIn):
 
 
 @router.patch("/teams/{slug}", response={200: TeamOut} | PROBLEMS)
-def rename_team(request, slug: Slug, body: NewName):
-    """Change the name; for an admin."""
+@transaction.atomic
+def change_team(request, slug: Slug, body: TeamChange):
+    """Change the name, or who approves what a person's own agent asks; for an admin."""
     team = _team(request, slug, "manage_team")
-    teams.rename(team, body.name, by=request.auth.actor)
-    return Status(200, _shown(request, team))
+    if body.owner_may_approve is not None:
+        owner_approval.change(team, body.owner_may_approve, by=request.auth.actor)
+    if body.name is not None:
+        teams.rename(team, body.name, by=request.auth.actor)
+    return Status(200, _shown(request, Team.objects.get(pk=team.pk)))
 
 
 @router.post("/teams/{slug}/archive", response={200: TeamOut} | PROBLEMS)
@@ -206,6 +215,7 @@ def _shown(request, team: Team) -> dict:
         "members": team.memberships.count(),
         "stopped_at": team.stopped_at,
         "archived_at": team.archived_at,
+        "owner_may_approve": team.owner_may_approve,
     }
 
 

@@ -229,7 +229,7 @@ def test_questions_have_no_group_grant_or_approve_on_a_notification(ask, bob, pe
     waiting = list(for_rows(Action.objects.order_by("number")))
     assert groups_of(waiting) == []
     assert [grants.offers(action) for action in waiting] == [{}] * 8
-    assert not any(tokens.may_offer_approve(action) for action in waiting)
+    assert not any(tokens.may_offer_approve(action, bob) for action in waiting)
     with pytest.raises(Problem):
         grants.approve_and_grant(waiting[0], caller=person(bob), digest=waiting[0].digest)
     told = messages.ask(waiting[0], settings_of(bob), private=False)
