@@ -16,6 +16,7 @@ from whitenoise.compress import Compressor
 from dashboard.database.connection import database
 from dashboard.keys.key_files import make_private, read_or_make
 from dashboard.net.addresses import in_url, local_preview_host, shared_domain, to_call
+from dashboard.net.decision_point import read_decision_point
 from dashboard.net.oidc_settings import read_rules, refused_issuer
 from dashboard.net.upstreams import read_upstreams
 from dashboard.text.setting_values import (
@@ -117,6 +118,11 @@ HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
 HANDRAIL_HELD = env_switch("HANDRAIL_HELD", default=True)
 # What becomes of commands and terminals that agents start over the API where nothing holds them: "ask" or "run".
 HANDRAIL_UNHELD = env_choice("HANDRAIL_UNHELD", ("ask", "run"), "ask")
+# What is asked about each call beside the policy, and how long an answer over HTTP may take before a person is asked.
+HANDRAIL_DECISION_POINT = env_read(
+    "HANDRAIL_DECISION_POINT", "cedar:/path/to/policies.cedar or opa:http://host/v1/data/…", read_decision_point
+)
+HANDRAIL_DECISION_POINT_SECONDS = env_int("HANDRAIL_DECISION_POINT_SECONDS", 2, least=1, most=30)
 # Folders in which gh, glab and git are looked for, to read at the code host with the person's credentials.
 HANDRAIL_CODE_HOST_PATH = ":".join(
     map(str, env_folders("HANDRAIL_CODE_HOST_PATH", "/usr/local/bin:/usr/bin:/bin:/home/linuxbrew/.linuxbrew/bin"))

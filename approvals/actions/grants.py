@@ -121,6 +121,8 @@ def find(call: Call, found: PolicyResult, agent, bound: Bound) -> Grant | None:
     """Return an active grant that covers a call which needs one person's approval. Does not count as a use."""
     if not found.needs_approval or found.tier != Tier.HIGH or call.tool in (*OWN_VERBS, *own_questions.TOOLS):
         return None
+    if found.asked_outside:
+        return None
     live = Grant.objects.active(clock.now()).filter(team=agent.team_id, agent=agent, workspace=call.workspace)
     holding = (grant for grant in live.select_related("by", "agent", "team") if holds(grant))
     return next((grant for grant in holding if _covers(grant, call, found, bound)), None)

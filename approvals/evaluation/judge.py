@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from django.db.models import Prefetch
 
-from approvals.evaluation import kept_paths, policies, workers
+from approvals.evaluation import decision_point, kept_paths, policies, workers
 from approvals.evaluation.calls import BROKER, parsed, root_of
 from approvals.evaluation.context import code_host
 from approvals.evaluation.context.addresses import destinations_of
@@ -47,6 +47,7 @@ class PolicyResult:
     commands: list = field(default_factory=list)
     policy: Policy | None = None
     envelope: dict | None = None  # what the kernel holds the call to, if it runs without a person
+    asked_outside: bool = False  # the decision point takes a person, so no grant answers it
 
     def __post_init__(self):
         for name in ("reasons", "title", "rule", "commands", "envelope"):
@@ -71,8 +72,13 @@ def judge(
     """Evaluate the call against the active policy. Raise PolicyUnavailable.
 
     `held`: it will run in the envelope of its verdict (`can_be_held`). `agent` is the name of the one that asks;
-    without it each condition about agents is possible.
+    without it each condition about agents is possible. A decision point can make the verdict stricter.
     """
+    found = _by_policy(tool, arguments, cwd, workspace, team_id, held=held, agent=agent)
+    return decision_point.tightened(found, decision_point.Asked(tool, workspace, team_id, agent, held))
+
+
+def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: bool, agent: str | None) -> PolicyResult:
     if tool in OWN_VERBS:
         title = without_credentials(title_of(tool, arguments, workspace))[:MAX_TITLE]
         undo = "yes" if OWN_VERBS[tool].can_undo else "no"
@@ -83,7 +89,7 @@ def judge(
         floor = policies.floor(policy)
         for each in filter(None, (policy, floor)):
             policies.checked(each)
-        around = around_call(agent, workspace)
+        around = around_call(agent, workspace) | decision_point.context()
         verdict, away = _judged(tool, arguments, cwd, workspace, around, held=held, policy=policy, floor=floor)
         reading = PolicyResult(
             tier=Tier(verdict.tier).value,

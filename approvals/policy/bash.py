@@ -100,9 +100,12 @@ def judge(simple, line, policy, world, context, terms=None):
     entry.runs = any(effect.kind in RUNNING for effect in found)
     entry.opens = opened([*found, *result.within])
     entry.headline = shown(headline(words, found))
-    if policy.blocks:
+    if policy.blocks or context.get("tells_reach"):
         around = Around.of(context)
         facts = Facts(around, reach.of_command(simple, result, world, around.branch))
+        if context.get("tells_reach"):
+            kinds = sorted({effect.kind for effect in (*found, *result.within)})
+            entry.reach = facts.reach.as_dict() | {"effects": kinds}
         entry.acts_at, policy = acts_at(policy.targets, facts), policy.seen(facts)
     _decide(entry, simple, texts, result, policy, world, terms)
     if terms and entry.tier in ALLOWING:

@@ -26,6 +26,7 @@ def classify(
     kernel can hold the call in an envelope, and `hosts`, which its network allows; `programs`: {name as commands write
     it: {path, sha256}} of the files that programs resolve to; `mcp_servers`: {name, origin, runs, sha256} of each
     server that a tool's name may mean, from the agent's settings; and what the conditions of a policy are asked about:
+    `tells_reach`: True if each command shall have its Reach.as_dict as `reach`;
     `agent` and `environment` by name, `labels` {key: value}, `targets` that a call means which names none, `branch` of
     the workspace, and `at`, the time as text in RFC 3339. What is not known of these may meet a condition, so rules
     that make a call wait apply; with `only_stated` it meets none.
@@ -62,12 +63,14 @@ def _classify(tool, arguments, policy, cwd, root, home, context):
     world.trusted_programs, world.trusted_places = policy.trust.programs_in(context), policy.trust.places
     if tool == "Bash":
         return bash.classify(arguments, policy, world, context)
-    if not policy.blocks:
+    tells_reach = bool(context.get("tells_reach"))
+    if not policy.blocks and not tells_reach:
         return tools.classify(tool, arguments, policy, world, context)
     facts = facts_of_call(tool, arguments, context)
     verdict = tools.classify(tool, arguments, policy.seen(facts), world, context)
-    if found := acts_at(policy.targets, facts):
-        verdict.commands = [entry | {"acts_at": found} for entry in verdict.commands]
+    found = acts_at(policy.targets, facts)
+    more = ({"acts_at": found} if found else {}) | ({"reach": facts.reach.as_dict()} if tells_reach else {})
+    verdict.commands = [entry | more for entry in verdict.commands]
     return verdict
 
 

@@ -80,6 +80,16 @@ class Reach:
         """Return whether it may change something there."""
         return bool(self.destinations) and not self.reads
 
+    def as_dict(self):
+        """Return {places, amounts, is_open}: [kind, value or None] of each name, and [digits or None, currency].
+
+        `is_open`: it may act at a place that no name says.
+        """
+        named = [name for place in self.destinations for name in place.names]
+        is_open = self.is_unread or any(place.is_open or not place.names for place in self.destinations)
+        amounts = [[None if value is None else str(value), currency] for value, currency in self.amounts]
+        return {"places": [[name.kind, name.value] for name in named], "amounts": amounts, "is_open": is_open}
+
 
 NOWHERE = Reach()
 

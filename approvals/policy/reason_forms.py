@@ -275,6 +275,8 @@ CLAUSES = (
     _("an agent asked for this operation on the workspace"),
     _("an agent opens a terminal that nothing holds, and what it types there asks nobody"),
     _("the policy could not be evaluated ({why})"),
+    _("{name} says: {why}"),
+    _("{name} gave no verdict: {why}"),
     _("the server {name} is now {what}, not the one that the policy trusts"),
     _("runs a statement that names {name}, which may do more than read"),
     _("runs a statement that calls {name}, which may do more than read"),

@@ -91,6 +91,7 @@ class SubCommand:
     brings: dict = field(default_factory=dict)  # {path: host} of files from the network that it writes
     opens: dict = field(default_factory=dict)  # what an approval opens beyond the medium envelope (see opens)
     acts_at: dict = field(default_factory=dict)  # {target of the policy: "certain" or "possible"}
+    reach: dict = field(default_factory=dict)  # Reach.as_dict and {effects: kinds}, if the context asks for it
 
     def as_dict(self):
         more = {"brings": self.brings} if self.brings else {}
@@ -98,6 +99,8 @@ class SubCommand:
             more["loses"] = True
         if self.acts_at:
             more["acts_at"] = self.acts_at
+        if self.reach:
+            more["reach"] = self.reach
         return more | {
             "text": self.text,
             "line": self.line,
