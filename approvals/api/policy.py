@@ -232,7 +232,7 @@ def save_policy(request, body: NewPolicy):
 def try_policy(request, body: NewText):
     """Say what a text would have done with the calls of the last month, compared to the policy in force.
 
-    Nothing is saved. It takes some seconds at most; the newest calls are judged first.
+    Nothing is saved. It takes half a minute at most; the newest calls are judged first.
     """
     _must_write(request)
     found = effect.of_text(_scope(request, body.environment), body.text)
@@ -242,10 +242,8 @@ def try_policy(request, body: NewText):
         "judged": found.judged,
         "cut_off": found.is_cut,
         "same": found.same,
-        "counts": {name: len(changes) for name, changes in found.groups.items()},
-        "changes": {
-            name: [_change(change) for change in changes[: effect.MAX_LISTED]] for name, changes in found.groups.items()
-        },
+        "counts": found.counts,
+        "changes": {name: [_change(change) for change in changes] for name, changes in found.groups.items()},
     }
 
 

@@ -80,6 +80,16 @@ def cases(*, before: tuple, after: tuple) -> list:
     return judges.ask({"cases": pairs}, texts=texts, seconds=CALL_TIMEOUT)["cases"]
 
 
+def needles(*, before: tuple, after: tuple) -> dict:
+    """Return what a call must hold so that two policies can differ about it (approvals.policy.needles). Raise Late.
+
+    `before` and `after` are (policy, floor or None).
+    """
+    texts = {each.sha256: each.text for each in (*before, *after) if each}
+    pairs = [[each and each.sha256 for each in pair] for pair in (before, after)]
+    return judges.ask({"change": pairs}, texts=texts)
+
+
 def compare(calls: list, *, before: tuple, after: tuple, seconds: float) -> list:
     """Return [[tier, rule] before, [tier, rule] after] of the first calls, as many as `seconds` suffice for.
 

@@ -31,7 +31,7 @@ from approvals.pages import (
     tasks,
     together,
 )
-from approvals.pages.policy import builder, current, editor, past, rule_of_card, versions
+from approvals.pages.policy import builder, current, editor, past, replays, rule_of_card, versions
 
 urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
@@ -80,6 +80,7 @@ urlpatterns = [
     path("actions/<uuid:pk>/rule/", rule_of_card.rule_of_card, name="action-rule"),
     path("policy/", current.policy, name="policy"),
     path("policy/edit/", editor.edit, name="policy-edit"),
+    path("policy/effect/<str:replay>/", replays.progress, name="policy-effect"),
     path("policy/rules/", builder.build, name="policy-rules"),
     path("policy/rules/meaning/", builder.meaning, name="policy-meaning"),
     path("policy/versions/", versions.versions, name="policy-versions"),

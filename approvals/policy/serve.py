@@ -8,6 +8,7 @@ import time
 
 from dashboard.workers.loop import answer_lines
 
+from . import needles
 from .classify import classify
 from .policy import Policy, load_policy, read_policy, targets_of
 from .shapes import cases
@@ -29,6 +30,8 @@ def _answer(asked, policies):
         policies[key] = read_policy(text)
     if "calls" in asked:
         return compare(asked, policies)
+    if "change" in asked:
+        return needles.of_change(*(_above(policies, *pair) for pair in asked["change"]))
     if "cases" in asked:
         return {"cases": cases(*(_above(policies, *pair) for pair in asked["cases"]))}
     if "rules" in asked:

@@ -12,7 +12,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 
 from approvals.agent_runs.definitions import content
+from approvals.evaluation import policies
 from approvals.models import AgentDefinition, AgentRun, AgentSession, Grant, LineComment, LogTarget, Message
+from approvals.pages.policy import replays
+from approvals.reports.policy_changes.effect import Replay
+from approvals.reports.policy_changes.scopes import Scope
 from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, SignInLink, Token
 from dashboard.people.tokens import make_sign_in_link, make_token
@@ -171,6 +175,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
             "kind": "csv",
             "agent": "claude-code",
             "numbers": str(action.number),
+            "replay": replays.started(Replay(Scope(team), policies.active(team.pk).text), [])["key"],
         }
         for converter, name in re.findall(r"<(\w+):(\w+)>", route):
             if converter == "uuid":

@@ -6,6 +6,7 @@ import pytest
 
 from approvals.evaluation import policies
 from approvals.models import Policy
+from approvals.pages.policy import replays
 from dashboard.people.access import caller_of
 from tests.pages.conftest import PUSH, tight
 from workspaces.models import Environment
@@ -140,3 +141,21 @@ def test_only_who_writes_the_policy_makes_rules(ask, bob, browser_of):
     client = browser_of(bob)
     assert client.get(f"/actions/{action.pk}/rule/").status_code == 403
     assert "Make a rule of the policy" not in client.get(f"/actions/{action.pk}/").content.decode()
+
+
+def test_a_long_effect_is_shown_while_it_goes_on(team, lena, bob, mallory, ask, workspace, browser_of, monkeypatch):
+    for name in ("a", "b", "c"):
+        ask({"command": f"git push origin {name}"}, workspace=workspace)
+    monkeypatch.setattr(replays, "FIRST", 0)
+    client = browser_of(lena)
+    data = {"text": 'forbidden = ["Bash(git push *)"]\n', "base": "1", "effect": "1"}
+    page = client.post("/policy/edit/", data)
+    assert "0 of 3 calls compared so far, the newest first." in page.content.decode()
+    address = f"/policy/effect/{page.context['key']}/"
+    assert f'hx-get="{address}"' in page.content.decode()
+    assert browser_of(bob).get(address).status_code == 403
+    assert browser_of(mallory).get(address).status_code == 404
+    monkeypatch.setattr(replays, "STEP", 60)
+    shown = client.get(address).content.decode()
+    assert "3 calls would be forbidden" in shown
+    assert "hx-get=" not in shown.split('id="effect"')[1].split("</section>")[0]

@@ -8,8 +8,8 @@ from django.utils.translation import gettext, gettext_lazy
 from approvals.evaluation import policies, workers
 from approvals.models import Policy
 from approvals.pages.exact_field import ExactField
-from approvals.pages.policy.effect_part import groups_of
 from approvals.pages.policy.newly_part import newly_of
+from approvals.pages.policy.replays import started
 from approvals.pages.policy.scope import scope_of
 from approvals.policy import TIERS
 from approvals.reports.policy_changes import effect, history
@@ -91,7 +91,7 @@ def _effect(form: PolicyForm, scope: Scope) -> dict:
     """Return what the text would have done with the calls of the last month; an error of the form if it is invalid."""
     text = form.cleaned_data["text"]
     try:
-        found = effect.of_text(scope, text)
+        replay = effect.Replay(scope, text)
         proposed = Policy(team=scope.team, environment=scope.environment, text=text, sha256="")
         shadowed = workers.check(text, below=below.text if (below := policies.floor(proposed)) else "")["shadowed"]
     except Problem as problem:
@@ -100,7 +100,7 @@ def _effect(form: PolicyForm, scope: Scope) -> dict:
     except workers.Late as late:
         form.add_error("text", gettext("The effect could not be worked out: %(late)s.") % {"late": late})
         return {}
-    return {"effect": found, "groups": groups_of(found), "shadowed": shadowed}
+    return started(replay, shadowed)
 
 
 def _newly(form: PolicyForm, scope: Scope) -> dict:

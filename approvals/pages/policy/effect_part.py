@@ -44,7 +44,7 @@ class Group:
 def groups_of(found: Effect) -> list[Group]:
     """Return the groups that hold calls, the strictest first."""
     return [
-        Group(tone, words % {"n": len(changes)}, changes[: effect.MAX_LISTED], max(0, len(changes) - effect.MAX_LISTED))
+        Group(tone, words % {"n": count}, found.groups[name], count - len(found.groups[name]))
         for name, (tone, words) in WORDS.items()
-        if (changes := found.groups[name])
+        if (count := found.counts[name])
     ]

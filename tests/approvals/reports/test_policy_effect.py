@@ -116,3 +116,24 @@ def test_a_lead_asks_for_it_over_the_api_and_nothing_is_saved(calls, post, token
     ]
     assert post(token_of(bob), "/api/v1/policies/effect", body)[0] == 403
     assert policies.active(team.pk).number == 1
+
+
+def test_a_replay_goes_on_where_it_stopped_and_counts_each_call_once(calls, team, monkeypatch):
+    monkeypatch.setattr(effect, "PAGE", 2)
+    whole = effect.of_text(Scope(team), 'mode = "everything"\n', seconds=60)
+    replay = effect.Replay(Scope(team), 'mode = "everything"\n')
+    seen = []
+    while not replay.is_done:
+        replay.advance(0.001)
+        seen.append(replay.found.judged)
+    assert seen == sorted(seen)
+    assert (replay.effect().counts, replay.found.judged) == (whole.counts, 5)
+
+
+def test_more_changes_than_are_listed_are_counted(calls, team, monkeypatch):
+    monkeypatch.setattr(effect, "MAX_LISTED", 1)
+    found = effect.of_text(Scope(team), 'forbidden = ["Bash(git push *)"]\n', seconds=60)
+    assert (found.counts[effect.FORBIDDEN], numbers(found, effect.FORBIDDEN)) == (
+        3,
+        [calls["git push --force origin main"].number],
+    )
