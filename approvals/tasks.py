@@ -1,7 +1,7 @@
 """Periodic tasks of approvals, called by the queue and the runner. They may run at any time, twice, or late."""
 
 from approvals import agent_runs
-from approvals.actions import expiry, gate
+from approvals.actions import drills, expiry, gate
 from approvals.agent_runs import trials
 from approvals.models import LogTarget
 from approvals.notify import agent_runs as agent_run_notices
@@ -35,8 +35,9 @@ def forget_notifications():
 
 
 def warn_owners():
-    """Tell owners which of their workspaces retention takes soon."""
+    """Tell owners which of their workspaces retention takes soon; and note the drills that nobody answered."""
     going.warn(clock.now())
+    drills.end_unanswered(clock.now())
 
 
 def notify() -> int:

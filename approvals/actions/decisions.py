@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
-from approvals.actions import bound_files, mcp_tools, own_agents, rehearsals, rendered_card, solo
+from approvals.actions import bound_files, drills, mcp_tools, own_agents, rehearsals, rendered_card, solo
 from approvals.actions.answer import APPROVE, DENY, EDIT, Answer
 from approvals.actions.expiry import end_if_due
 from approvals.actions.step_up import requirement
@@ -73,7 +73,10 @@ def decide(action: Action, answer: Answer, *, caller, allowance: Allowance | Non
         answered = _load_open(action, still_open)
         if answered and answer.verdict != DENY:
             own_agents.refuse(action, caller)  # again, as the team may have just said so
-        if answered and how:
+        drill = drills.open_drill(action) if answered else None
+        if drill:
+            answered = drills.answer(drill, action, answer, still_open, caller=caller)
+        elif answered and how:
             answered = _approve(action, still_open, caller, answer, how)
         elif answered and edited:
             answered = _edit(action, still_open, caller, answer, edited)
@@ -172,7 +175,8 @@ def _unused(caller) -> Q:
     approved = Q(status=Status.APPROVED, consumed_at=None, operation=None)
     in_time = Q(expires_at__gt=clock.now())
     mine = Q(decisions__final=True, decisions__user=caller.user, decisions__verdict__in=(APPROVE, DENY))
-    return unheard & (approved | Q(status=Status.DENIED)) & in_time & mine
+    # The first answer to a drill ends it.
+    return unheard & (approved | Q(status=Status.DENIED)) & in_time & mine & Q(drill=None)
 
 
 def _not_used(action: Action, caller) -> Q:

@@ -29,6 +29,7 @@ from approvals.models.conversations import (  # noqa: F401 - Django looks for an
     Role,
 )
 from approvals.models.documents import AgentDocument  # noqa: F401 - as above
+from approvals.models.drills import Drill, DrillOutcome  # noqa: F401 - as above
 from approvals.models.line_comments import LineComment, Side  # noqa: F401 - as above
 from approvals.models.log_targets import LogTarget, TargetKind  # noqa: F401 - as above
 from approvals.models.looks import Look  # noqa: F401 - as above
@@ -87,6 +88,7 @@ class ActionEndCode(models.TextChoices):
     RESTORED = "restored"  # the database was restored from a backup
     UNANSWERED = "unanswered"  # nobody decided in time
     UNUSED = "unused"  # approved, and not consumed in time
+    DRILL = "drill"  # answered, and it was a drill (approvals.actions.drills)
 
 
 class Policy(models.Model):

@@ -11,12 +11,12 @@ from django.utils.html import format_html
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.actions import expiry, gate, questions_to_agents, solo
+from approvals.actions import drills, expiry, gate, questions_to_agents, solo
 from approvals.actions.answer import EDIT, Answer
 from approvals.evaluation.calls import parsed
 from approvals.evidence import sent_by
 from approvals.line_comments import drafts, placing, sending
-from approvals.models import Action, Decision, Status
+from approvals.models import Action, Decision, Drill, Status
 from approvals.notify import receipts
 from approvals.pages.card import Card, for_rows
 from approvals.pages.card_list import part_around
@@ -251,6 +251,9 @@ def _go_to_next(request, decided, word):
     """Redirect to the next pending card, with a message about this one."""
     chosen = chosen_filters(request)
     following = next_card(request.caller, decided, clock.now(), chosen)
+    if drill := Drill.objects.filter(action=decided, answered_by=request.user).first():
+        messages.info(request, drills.words(drill))
+        return carry_out(request, lambda: None, then=reverse("action", args=[decided.pk]) + filter_query(chosen))
     if decided.status == Status.PENDING:
         is_voted = decided.decisions.filter(user=request.user, revision__number=decided.revision).exists()
         word = (

@@ -99,6 +99,7 @@ WORDS = {
     "file.quarantined": gettext_lazy("Moved a protected path into quarantine"),
     "file.taken": gettext_lazy("Took a file of another workspace"),
     "file.written": gettext_lazy("Wrote a file"),
+    "drill.ended": gettext_lazy("A drill ended"),
     "grant.given": gettext_lazy("Auto-approved calls for a limited time"),
     "grant.revoked": gettext_lazy("Revoked a grant"),
     "hold.released": gettext_lazy("Released a hold"),

@@ -67,6 +67,7 @@ MATRIX = {
     "read_measures_of_people": (Role.LEAD, False),  # of others; anybody sees their own
     "scrape_metrics": (Role.LEAD, False),
     "lift_cap": (Role.LEAD, False),
+    "plant_drills": (Role.ADMIN, False),
     "set_caps": (Role.ADMIN, False),  # and prices
 }
 # Refused to a token bound to one workspace, even if its agent may: it reaches no other workspace.

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from django.contrib.auth import get_user_model
 from django.db.models import Count, F, Q
 
-from approvals.models import Action, Decision, Look, Status, Tier
+from approvals.models import Action, Decision, Drill, DrillOutcome, Look, Status, Tier
 from approvals.reports.ask_rate import ASKED
 from dashboard.database import clock
 from dashboard.event_log import checkpoints
@@ -60,7 +60,7 @@ def oversight(team, period: Period, caller) -> dict:
 
 def _decisions(team, period: Period) -> list[dict]:
     """Return the answers that people gave in the period, those before the last vote too."""
-    given = Decision.objects.filter(action__team=team, at__gte=period.since, at__lt=period.until)
+    given = Decision.objects.filter(action__team=team, action__drill=None, at__gte=period.since, at__lt=period.until)
     fields = {
         "tier": F("action__tier"),
         "quorum": F("action__quorum"),
@@ -151,9 +151,16 @@ def _attention(team, period: Period, decisions: list[dict], people: list[dict], 
         "answered_in_notifications": counted["answered_in_notifications"],
         "approved_everything": sum(_approved_everything(row) for row in people),
         "approved_everything_from": ALL_APPROVED_FROM,
+        **_drills(team, period),
         "unasked": unasked.count(),
         "unasked_looked_at": looks.count(),
     }
+
+
+def _drills(team, period: Period) -> dict:
+    ended = Drill.objects.filter(action__team=team, ended_at__gte=period.since, ended_at__lt=period.until)
+    counted = Counter(ended.values_list("outcome", flat=True))
+    return {f"drills_{name}": counted[name] for name in DrillOutcome.values}
 
 
 def _approved_everything(row: dict) -> bool:

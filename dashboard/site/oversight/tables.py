@@ -106,6 +106,9 @@ def _attention(found: dict) -> Table:
             % {"n": many},
             _number(part["approved_everything"]),
         ],
+        [gettext("Drills that were approved"), _number(part["drills_approved"])],
+        [gettext("Drills that were not approved"), _number(part["drills_caught"])],
+        [gettext("Drills that nobody answered"), _number(part["drills_unanswered"])],
         [gettext("Ran without asking and changed something"), _number(part["unasked"])],
         [gettext("of them checked by a person afterwards"), _number(part["unasked_looked_at"])],
     ]
