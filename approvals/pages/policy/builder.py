@@ -6,6 +6,7 @@ from django import forms
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
+from django.views.decorators.http import require_POST
 
 from approvals.evaluation import policies, workers
 from approvals.models import Policy
@@ -162,7 +163,7 @@ def build(request):
 
 
 @signed_in
-@READ_OR_WRITE
+@require_POST
 def meaning(request):
     """Say in a sentence what the picks of the form mean."""
     scope = scope_of(request)

@@ -19,7 +19,7 @@ from tests.workspaces.terminals.viewers import Viewer
 def test_a_shell_is_opened_typed_into_and_ended(person, place):
     page = person("lead")
     page.goto(f"/w/main/{place}/terminals/")
-    page.get_by_role("button", name="Open").click()
+    page.get_by_role("button", name="Open", exact=True).click()
     page.wait_for_selector("[data-state=live]")
     expect(page.locator("#terminal-state")).to_have_text("Connected")
     expect(page.locator("textarea.xterm-helper-textarea")).to_be_focused()
