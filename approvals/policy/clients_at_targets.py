@@ -14,20 +14,30 @@ KUBE_VERBS = names(
     uncordon drain taint exec run wait diff explain events auth api-resources api-versions version cluster-info
     """
 )
-HELM_VERBS = names("install upgrade rollback list ls status get history test template uninstall show search repo")
+HELM_VERBS = names("install upgrade rollback list ls status get history test template uninstall show search")
 TERRAFORM_VERBS = names("init plan apply import refresh state output show validate workspace providers taint untaint")
 LOCAL_VERBS = names("configure config auth sso login logout init ssh scp completion plugin shell interactive alias")
-# Options that start programs here, or take files as settings.
+# Options that start programs here, take files as settings, or lead to another server or account.
 STARTING = re.compile(
-    r"--post-renderer.*|--kubeconfig.*|--plugin.*|--config-dir.*|--cli-input-.*|--flags-file.*|-var-file=[/~].*"
-    r"|--registry-config.*|--client-key.*|--token.*|--editor.*|-K.*|--config|--exec-.*"
+    r"--post-renderer.*|--kubeconfig.*|--plugin.*|--config-dir.*|--cli-input-.*|--flags-file.*|--registry-config.*"
+    r"|--client-key.*|--token.*|--editor.*|-K.*|--config|--exec-.*|-from-module.*|-plugin-dir.*|-backend-config.*"
+    r"|--kube-(?!context).*|--server.*|--ca-bundle.*|--no-verify-ssl|--certificate-authority.*|--as(?:[-=].*)?"
 )
+# All options of database clients that neither write files nor start anything.
+OF_SQL = re.compile(
+    r"-[hpUudDceTtAqXN1B].*|--(?:host|port|username|user|dbname|database|command|execute)(?:=.*)?"
+    r"|--(?:tuples-only|no-align|quiet|no-psqlrc|single-transaction|csv|batch|skip-column-names|no-password)"
+)
+OF_REDIS = re.compile(r"-[hpnauc]|--(?:tls|raw|no-raw|no-auth-warning|user|pass)")
 PLACES_BY_PROGRAM = {
     "kube": names("--context --kube-context --cluster --namespace -n"),
     "cloud": names("--profile --project --subscription --region --zone"),
     "db": names("-h --host -d --dbname --database -U --username -p --port -u --user"),
 }
-STARTS_OR_READS = re.compile(r"(?i)\bprogram\b|\bsystem\b|lo_import|lo_export|infile|outfile")
+STARTS_OR_READS = re.compile(
+    r"(?im)\bprogram\b|\bsystem\b|lo_import|lo_export|infile|outfile|dumpfile|load_file|pg_read|pg_ls"
+    r"|(?:^|;)[ \t]{0,9}(?:pager|tee|source|edit)\b"
+)
 HOSTED_BY = names("curl wget git")
 
 
@@ -49,6 +59,8 @@ def problem(simple, texts, world):
 def _other_form(name, act, texts, simple):
     first = "".join(act.operands[:1])
     if name in ("kubectl", "oc"):
+        if any(text.startswith("-s") and not text.startswith("--") for text in texts):
+            return "it names a server of its own"
         return None if first in KUBE_VERBS else f"{name} {first[:20]} may be a program of its own"
     if name == "helm":
         return None if first in HELM_VERBS else f"helm {first[:20]} may be a program of its own"
@@ -63,7 +75,9 @@ def _other_form(name, act, texts, simple):
     if name in ("psql", "mysql", "mariadb"):
         return _other_statements(texts, simple)
     if name == "redis-cli":
-        return None if first and not simple.fed_by and not simple.redirects else "what it is given is not known"
+        known = first and not simple.fed_by and not simple.redirects
+        plain = all(OF_REDIS.fullmatch(text) for text in texts if text.startswith("-"))
+        return None if known and plain else "what it is given is not known"
     return None if name in HOSTED_BY else f"{name[:40]} is no client that a target covers"
 
 
@@ -74,26 +88,28 @@ def _other_statements(texts, simple):
     from_files = any(text.split("=")[0] in FILE_FLAGS for text in texts) or simple.fed_by is not None
     if from_files or any(each.op == "<" for each in simple.redirects):
         return "it takes its statements from a file or a pipe"
+    if not all(OF_SQL.fullmatch(text) for text in texts if text.startswith("-")):
+        return "one of its options may write a file, or start a program"
     if not given:
         return "it takes its statements from a person"
-    if any(
-        "\\" in text or re.search(r"(?i)\bprogram\b|\bsystem\b|lo_import|lo_export|infile|outfile", text)
-        for text in given
-    ):
+    if any("\\" in text or STARTS_OR_READS.search(text) for text in given):
         return "its statements may start programs, or read files"
     return None
 
 
 def _leaves(text, world):
-    """Return whether a word names a file outside the workspace or a secret, also behind `=`, `@` or `file://`."""
-    text = re.sub(r"^--?[\w-]+=", "", text)
-    text = re.sub(r"^(?:[\w.-]+=)?(?:@|fileb?://)", "", text)
-    if "://" in text or not text or text.startswith("-") or " " in text:
+    """Return whether a word, or a part of it, names a file outside the workspace, a secret or a protected path."""
+    if not text or " " in text or re.match(r"(?:https?|s3|gs|oci|postgres(?:ql)?|mysql|redis)://", text):
         return False
-    for part in {text, text.rpartition("=")[2], text.rpartition(":")[2]}:
+    text = re.sub(r"^--?[\w-]+=", "", text)
+    if text.startswith("-"):
+        return False
+    for part in filter(None, {text, *re.split(r"[=,:@]|fileb?://", text)}):
         place = world.place(part)
         looks_like_path = part.startswith(("/", "~", ".")) or "/" in part
-        if place.unclear or place.secret or (looks_like_path and not place.inside):
+        if place.unclear or place.secret or place.protected or (looks_like_path and not place.inside):
+            return True
+        if place.inside and world.holds_secret(place.lexical, links=True, hidden=True):
             return True
     return False
 

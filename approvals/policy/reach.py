@@ -210,7 +210,12 @@ def _named(name, act, texts):
         found += [Name("host", host)] if host else []
     if name in DATABASES:
         found += _database(name, act, texts)
-    return found + [each for text in texts if "://" in text and name != "aws" for each in of_address(text)]
+    return found + [each for text in texts if _is_address(name, text) for each in of_address(text)]
+
+
+def _is_address(name, text):
+    """Return whether a word is an address; buckets and files are none."""
+    return "://" in text and not re.match(r"(?:--[\w-]+=)?(?:s3|gs|fileb?|oci)://", text)
 
 
 def _values(texts, option):
@@ -236,6 +241,7 @@ def of_address(text):
     """Return the host of an address, and the database that it names."""
     if OPAQUE in text:
         return [Name("host"), Name("db")]
+    text = re.sub(r"^--?[\w-]+=", "", text)
     if "://" not in text:
         return [Name("host", text.rpartition("@")[2].partition(":")[0].lower() or None)]
     try:
