@@ -11,8 +11,10 @@ class ApprovalsConfig(AppConfig):
         # Needs the models of both apps.
         from approvals.actions import interrupts
         from approvals.agents import programs
+        from approvals.evidence import sentence_forms
         from approvals.notify import channels
         from approvals.notify.log_targets import targets
+        from approvals.pages import own_titles
         from approvals.policy import reason_forms, title_forms, titles
         from approvals.protocols import documents
         from approvals.protocols.aap import registrations
@@ -25,7 +27,8 @@ class ApprovalsConfig(AppConfig):
         recorded_text.register(
             reason_forms.CLAUSES, title_forms.TITLES, imperative=titles.imperative, programs=title_forms.PROGRAMS
         )
-        recorded_text.register(reason_forms.SENTENCES)
+        recorded_text.register((*reason_forms.SENTENCES, *sentence_forms.FORMS))
+        recorded_text.own_titles.append(own_titles.own_title)
         entering.refuse_interrupted.append(interrupts.refuse_verb)
         extensions.ports = ports
         extensions.agent_programs |= programs.installable()

@@ -352,6 +352,8 @@ SENTENCES = (
     _("when A-{n} was asked ({title})"),
     _("before A-{n} ({name}…)"),
     _("when A-{n} was asked ({name}…)"),
+    _("before A-{n} ({name})"),
+    _("when A-{n} was asked ({name})"),
     _("before a file was deleted"),
     _("before taking a file of {name}"),
     _("before removing a file"),

@@ -13,13 +13,14 @@ from functools import lru_cache
 from itertools import islice
 
 from django.conf import settings
+from django.utils.formats import number_format
 from django.utils.translation import get_language, gettext
 
 MAX_LENGTH = 2000  # characters; longer texts are left as they are
 MAX_TRIES = 200  # ways of reading one form that are tried
 SLOT = re.compile(r"\{(\w+)\}")  # pattern: of our own forms
 NUMBERS = {"n", "more"}  # slots that hold digits
-NESTED = {"says", "title", "clause"}  # slots that hold a text from a form themselves
+NESTED = {"says", "title", "clause", "commits", "files"}  # slots that hold a text from a form themselves
 PATHS = {"path", "what"}
 # What no name has: words of a form, and in a path also those of the titles of tools, which are made elsewhere.
 OF_FORMS = (", which ", ", whose ", ", outside ")
@@ -92,7 +93,9 @@ def _part(slot: str, text: str, said: Callable) -> str | None:
     if not text:
         return None
     if slot in NUMBERS:
-        return text if text.replace(",", "").isdecimal() else None
+        return _number(text)
+    if slot == "size":
+        return said(text) or text
     if slot in NESTED:
         return said(text)
     if slot == "program" and text.split(" ")[0] not in _programs:
@@ -100,6 +103,16 @@ def _part(slot: str, text: str, said: Callable) -> str | None:
     words = OF_FORMS + OF_TOOLS if slot in PATHS else OF_FORMS
     return None if any(each in text for each in words) else text
 
+
+def _number(text: str) -> str | None:
+    """Return digits, with the commas of the record, as the reader's language groups them; None for anything else."""
+    digits = text.replace(",", "")
+    if not digits.isdecimal():
+        return None
+    return number_format(int(digits), force_grouping=True) if "," in text else text
+
+
+own_titles: list[Callable] = []  # one: of an action, its title in the reader's language; None without one
 
 _forms: list[Form] = []
 _programs: set[str] = set()  # what a slot `program` may begin with
