@@ -21,7 +21,7 @@ from approvals.pages.arguments_part import ArgumentsPart
 from approvals.pages.call_parts import Part, parts_of
 from approvals.pages.envelope_words import in_words
 from approvals.pages.evidence_part import EvidencePart
-from approvals.pages.json_text import pretty
+from approvals.pages.json_text import fields_line, pretty
 from approvals.pages.own_part import OwnPart
 from approvals.pages.own_titles import title_in_own_language
 from approvals.pages.policy.card_part import RulePart
@@ -159,7 +159,7 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, Wa
             self.own_line
             or self.command
             or next((text for text in named if isinstance(text, str)), None)
-            or self.raw_arguments
+            or fields_line(self.arguments)
         )
         return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…"
 
