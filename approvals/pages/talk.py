@@ -117,13 +117,15 @@ def _shown(caller, agent: Agent, session: str) -> dict:
     said = AgentMessage.objects.filter(agent=agent, **of_session).select_related("user").order_by("-at", "-pk")
     stops = Interrupt.objects.filter(agent=agent, **of_session).select_related("user", "lifted_by").order_by("-at")
     active = list(stops.filter(lifted_at=None, until__gt=now)[:MAX_INTERRUPTS])
+    past = list(stops.exclude(pk__in=[each.pk for each in active])[:MAX_INTERRUPTS])
+    _name_actions([*active, *past])
     return {
         "agent": agent,
         "session": session,
         "sessions": _sessions(agent, now),
-        "said": list(said[:MAX_SHOWN])[::-1],
+        "said": list(said[:MAX_SHOWN]),
         "active": active,
-        "past": list(stops.exclude(pk__in=[each.pk for each in active])[:MAX_INTERRUPTS]),
+        "past": past,
         "is_held": any(each.session in ("", session) for each in active),
         "may_talk": caller.can("decide", agent.team_id),
         "minutes": MINUTES,
@@ -132,8 +134,18 @@ def _shown(caller, agent: Agent, session: str) -> dict:
 
 
 def _sessions(agent: Agent, now) -> list[dict]:
-    """Return the agent's sessions of the last day, the newest first: [{session, last, title}]."""
+    """Return the agent's sessions of the last day, the newest first: [{session, last, newest, action}]."""
     recent = Action.objects.filter(agent=agent, created_at__gt=now - SESSIONS_SINCE).exclude(session="")
     newest = Action.objects.filter(agent=agent, session=OuterRef("session")).order_by("-created_at")
-    found = recent.values("session").annotate(last=Max("created_at"), title=Subquery(newest.values("title")[:1]))
-    return list(found.order_by("-last")[:MAX_SESSIONS])
+    found = recent.values("session").annotate(last=Max("created_at"), newest=Subquery(newest.values("pk")[:1]))
+    sessions = list(found.order_by("-last")[:MAX_SESSIONS])
+    actions = Action.objects.in_bulk([each["newest"] for each in sessions])
+    return [each | {"action": actions[each["newest"]]} for each in sessions if each["newest"] in actions]
+
+
+def _name_actions(stops: list[Interrupt]):
+    """Give each call in what the interrupts did its action, whose title is said in the reader's language."""
+    calls = [each for stop in stops for part in ("denied", "running") for each in stop.done.get(part, ())]
+    found = Action.objects.in_bulk([each["id"] for each in calls]) if calls else {}
+    for each in calls:
+        each["action"] = found.get(as_uuid(each["id"]))

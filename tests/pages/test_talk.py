@@ -51,6 +51,13 @@ def test_a_message_says_what_is_known_of_it(send, read, browser_of, bob, page, a
     assert "with its next step" in text
 
 
+def test_the_newest_message_stands_first_below_the_form(send, read, browser_of, bob, page):
+    for text in ("Pull first.", "Then test."):
+        send("talk", text=text)
+    content = browser_of(bob).get(page).content.decode()
+    assert content.index('id="talk-form"') < content.index("Then test.") < content.index("Pull first.")
+
+
 def test_a_message_of_the_api_is_given_before_it_is_acknowledged(send, read, browser_of, bob, page, agent_token):
     send("talk", text="Pull first.")
     caller = caller_by_token(find_token(agent_token))

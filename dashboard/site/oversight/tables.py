@@ -60,7 +60,8 @@ def _decisions(found: dict) -> Table:
     people = found["reviewers"]
     about = gettext("%(decided)s of %(may)s people who may decide did so. Times are from the request to the answer.")
     about %= {"decided": _number(people["decided"]), "may": _number(people["may_decide"])}
-    return Table("decisions", gettext("What people answered"), about, _answer_columns(), [_answers(found["decisions"])])
+    columns, row = [gettext("Person"), *_answer_columns()], [gettext("Everybody"), *_answers(found["decisions"])]
+    return Table("decisions", gettext("What people answered"), about, columns, [row])
 
 
 def _by_tier(found: dict) -> Table:
