@@ -23,6 +23,7 @@ from approvals.pages.card_list import part_around
 from approvals.pages.forms import edit_form
 from approvals.pages.json_text import pretty
 from approvals.pages.list_filters import chosen_filters, filter_query, next_card
+from approvals.pages.own_titles import shown_title
 from approvals.pages.revised import asked_again, revision_of
 from approvals.pages.step_up import PasskeyPart, answer_of
 from dashboard.database import clock
@@ -79,7 +80,7 @@ def show_card(request, action, *, step="", status=200, given=None, **more):
             "asked_again": asked_again(action),
             "place": filter_query(chosen),
             "next_url": reverse("action", args=[following.pk]) + filter_query(chosen) if following else "",
-            "next_label": gettext("Next: %(title)s") % {"title": following.title} if following else "",
+            "next_label": gettext("Next: %(title)s") % {"title": shown_title(following)} if following else "",
             "may_restore": caller.can("restore", action.team_id),
             "may_undo": not card.is_open and gate.may_take_back(action, caller),
             "may_settle": caller.can("settle_unclear", action.team_id),
@@ -262,7 +263,7 @@ def _go_to_next(request, decided, word):
             else gettext("Changed. It needs approval as it is now")
         )
     address = reverse("action", args=[decided.pk])
-    shown = visible(decided.title, one_line=True)
+    shown = visible(shown_title(decided), one_line=True)
     view = format_html(' · <a href="{}">{}</a>', address, gettext("View"))
     messages.success(request, format_html("{}: {}{}{}", word, shown, _undo_button(request, decided), view))
     # Who decides in a row of the list stays on the list, or at the card that is open beside it.

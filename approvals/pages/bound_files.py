@@ -23,6 +23,7 @@ COULD_NOT_READ = gettext_lazy(
     "The scripts and programs that this runs could not all be read in time, so they are not all shown here. "
     "If they can be read when it runs, it needs approval again."
 )
+KINDS = {"script": gettext_lazy("script"), "program": gettext_lazy("program")}
 WHY_NOT = {
     "outside": gettext_lazy("outside the workspace, so it is not shown or checked"),
     "large": gettext_lazy("too large to check"),
@@ -53,7 +54,7 @@ def shown_files(revision, before, command: str) -> list[ShownFile]:
 
 def _shown(file, old, command: str, is_later: bool, until: float) -> ShownFile:
     if file.state == COMMIT:
-        return ShownFile(file.path, f"commit {file.sha256[:12]}")
+        return ShownFile(file.path, gettext("commit %s") % file.sha256[:12])
     if file.state == CHANGES:
         return ShownFile(file.path, gettext("uncommitted changes"))
     if file.state == MCP:
@@ -65,9 +66,9 @@ def _shown(file, old, command: str, is_later: bool, until: float) -> ShownFile:
         return ShownFile(file.path, note % file.sha256[:12])
     if file.state != FILE:
         return ShownFile(file.path, WHY_NOT.get(file.state, file.state))
-    note = f"{file.kind}, {plain_size(file.size)}"
+    note = f"{KINDS.get(file.kind, file.kind)}, {plain_size(file.size)}"
     if is_later and (old is None or old.sha256 != file.sha256):
-        note += ", changed"
+        note = gettext("%(note)s, changed") % {"note": note}
     if file.content is None:
         return ShownFile(file.path, gettext("%(note)s, content not shown") % {"note": note})
     content, diff = bytes(file.content), None

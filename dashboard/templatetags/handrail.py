@@ -120,6 +120,18 @@ def recorded(raw) -> str:
 
 
 @register.filter
+def own_title(action) -> str:
+    """Render the title of an action on one line, in the reader's language if it can be said in it.
+
+    Of an action that is known only as {"title"}, the title as `recorded` says it.
+    """
+    if isinstance(action, dict):
+        return recorded(action["title"])
+    said = recorded_text.own_titles[0](action)
+    return in_language(action.title, settings.LANGUAGE_CODE) if said is None else visible_line(said)
+
+
+@register.filter
 def tier_word(tier: str) -> str:
     return TIERS[tier][0] if tier in TIERS else tier
 

@@ -8,7 +8,7 @@ from urllib.parse import quote_from_bytes
 from django import template
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from dashboard.templatetags.handrail import thousands
 from dashboard.text.visible_text import visible
@@ -86,6 +86,22 @@ def _count(number: int | None) -> str:
     return "" if number is None else str(number) if number < 1000 else thousands(number)
 
 
+KIND_WORDS = {
+    "added": gettext_lazy("added"),
+    "removed": gettext_lazy("removed"),
+    "deleted": gettext_lazy("deleted"),
+    "renamed": gettext_lazy("renamed"),
+    MODE: gettext_lazy("mode changed"),
+    TYPE: gettext_lazy("type changed"),
+}
+
+
+@register.filter
+def kind_word(kind: str) -> str:
+    """Return what happened to a file, in the reader's language."""
+    return KIND_WORDS.get(kind, kind)
+
+
 @register.filter
 def says_more_than(kind: str, marks: list) -> bool:
     """Whether the kind of a change is said beside its marks: that of a type or mode says what the marks say."""
@@ -133,7 +149,7 @@ def _folder_row(folder) -> str:
 def _file_row(address: str, name: bytes, change, is_seen: bool) -> str:
     rows = getattr(change, "rows", None)  # of a folder that is gone
     chips = words_of(change.facts)
-    chips = [change.kind, *chips] if says_more_than(change.kind, chips) else chips
+    chips = [kind_word(change.kind), *chips] if says_more_than(change.kind, chips) else chips
     about = "".join(f'<span class="chip">{visible(words, one_line=True)}</span>' for words in chips)
     if rows:
         about += _files(len(rows))

@@ -139,3 +139,62 @@ def test_the_title_of_a_tool_is_said_from_its_arguments_only_if_that_is_what_was
     type(action).objects.filter(pk=action.pk).update(title="Refund 1.00 EUR (shop)")
     text = browser_of(lena).get(page, **german).content.decode()
     assert '<span lang="en">Refund 1.00 EUR (shop)</span>' in text
+
+
+DELETE = {"sql": "DELETE FROM orders WHERE id = 1"}
+
+
+@pytest.fixture
+def titles_in_german(monkeypatch, german):
+    phrases = PHRASES | {"{title} ({server})": "{title} bei {server}"}
+    monkeypatch.setattr(own_titles, "gettext", lambda text: phrases.get(text, text))
+    monkeypatch.setitem(GERMAN, "Delete rows in {path}", "Zeilen in {path} löschen")
+    own_titles._title_of_call.cache_clear()
+    yield
+    own_titles._title_of_call.cache_clear()
+
+
+@pytest.mark.django_db
+def test_every_page_says_the_title_of_a_tools_call_in_german(
+    titles_in_german, ask, agent, workspace, lena, bob, browser_of
+):
+    action = ask(REFUND, tool="mcp__shop__refund_order", workspace=workspace, session="s1")
+    following = ask(PUSH, session="s1")
+    browser = browser_of(bob)
+    pages = [
+        f"/agents/{agent.pk}/",
+        f"/agents/{agent.pk}/talk/?session=s1",
+        f"/w/{workspace.team.slug}/{workspace.key}/",
+        f"/actions/{action.pk}/",
+        "/actions/",
+        "/waiting/",
+    ]
+    german = {"headers": {"accept-language": "de"}}
+    for page in pages:
+        text = browser.get(page, **german).content.decode()
+        assert "erstatten bei shop" in text, page
+        assert action.title not in text, page
+    browser.post(f"/agents/{agent.pk}/interrupt/", {"session": "s1", "minutes": "10"})
+    text = browser.get(f"/agents/{agent.pk}/talk/?session=s1", **german).content.decode()
+    assert "erstatten bei shop" in text
+    assert action.title not in text
+    assert following.title not in text
+
+
+@pytest.mark.django_db
+def test_the_title_of_a_statement_is_read_back(titles_in_german, ask, browser_of, bob):
+    action = ask(DELETE, tool="mcp__db__query")
+    text = browser_of(bob).get(f"/actions/{action.pk}/", headers={"accept-language": "de"}).content.decode()
+    assert "orders löschen bei db" in text
+    assert action.title not in text
+
+
+@pytest.mark.django_db
+def test_the_button_to_the_next_card_names_it_in_german(titles_in_german, ask, browser_of, bob):
+    first, other = ask(PUSH), ask(REFUND, tool="mcp__shop__refund_order")
+    browser = browser_of(bob)
+    answer = browser.post(f"/actions/{first.pk}/deny/", {"digest": first.digest, "comment": ""})
+    assert answer.status_code == 302
+    text = browser.get(f"/actions/{first.pk}/", headers={"accept-language": "de"}).content.decode()
+    assert "erstatten bei shop" in text
+    assert other.title not in text
