@@ -99,7 +99,7 @@ KIND_WORDS = {
 @register.filter
 def kind_word(kind: str) -> str:
     """Return what happened to a file, in the reader's language."""
-    return KIND_WORDS.get(kind, kind)
+    return str(KIND_WORDS.get(kind, kind))
 
 
 @register.filter
