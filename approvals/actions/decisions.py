@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
-from approvals.actions import bound_files, drills, mcp_tools, own_agents, rehearsals, rendered_card, solo
+from approvals.actions import bound_files, drills, mcp_tools, own_agents, quorum, rehearsals, rendered_card, solo
 from approvals.actions.answer import APPROVE, DENY, EDIT, Answer
 from approvals.actions.expiry import end_if_due
 from approvals.actions.step_up import requirement
@@ -20,8 +20,7 @@ from approvals.evidence.keeping import pack
 from approvals.models import AapRequest, Action, Decision, DecisionEvidence, LineComment, Revision, Status, Tier
 from approvals.questions import own_questions
 from dashboard.database import clock
-from dashboard.models import Membership, Team
-from dashboard.people.access import ROLES, Caller
+from dashboard.models import Team
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
 from dashboard.workers.failpoints import failpoint
 from handrail_verify.passkeys import in_event
@@ -234,15 +233,6 @@ def may_approve_scope(action: Action, caller) -> bool:
     return caller.can("manage_environments", action.team_id)
 
 
-def votes(action: Action) -> list[Decision]:
-    """Return the approvals of the current revision by people who may still decide, oldest first."""
-    deciders = [role for role in ROLES if Caller(roles={action.team_id: role}).can("decide", action.team_id)]
-    people = Membership.objects.filter(team=action.team_id, role__in=deciders, user__is_active=True).values("user")
-    given = action.decisions.filter(verdict=APPROVE, revision__number=action.revision, user__in=people)
-    counted = given.select_related("user").order_by("at")
-    return [vote for vote in counted if not own_agents.needs_another(action, vote.user_id)]
-
-
 def _record_answer(
     action: Action,
     caller,
@@ -284,7 +274,7 @@ def _deny(action: Action, still_open: Q, caller, answer: Answer) -> bool:
 
 def is_unheld(action: Action) -> bool:
     """Return whether each person who approved the current revision chose that it runs without an envelope."""
-    return _all_unheld(votes(action))
+    return _all_unheld(quorum.votes(action))
 
 
 def _all_unheld(given: list[Decision]) -> bool:
@@ -293,7 +283,7 @@ def _all_unheld(given: list[Decision]) -> bool:
 
 def _approve(action: Action, still_open: Q, caller, answer: Answer, how: Approval) -> bool:
     requirement.refuse_without(action, caller, how.passkey)
-    others = [vote for vote in votes(action) if vote.user_id != caller.user.pk]
+    others = [vote for vote in quorum.votes(action) if vote.user_id != caller.user.pk]
     if any(vote.applied_tree != how.tree for vote in others):
         name, what = others[0].user, "the result of the rehearsal" if others[0].applied_tree else "running it"
         raise conflict(f"{name} approved {what}. Approve the same, or deny it.", code="other_approval")
@@ -302,13 +292,14 @@ def _approve(action: Action, still_open: Q, caller, answer: Answer, how: Approva
     revision = current(action)
     mine = _record_answer(action, caller, answer, revision=revision, final=False, evidence=how.evidence, how=how)
     now_given = [*others, mine]
-    given = len(now_given)
-    data = {"votes": given, "quorum": action.quorum} | ({"solo": True} if how.alone else {})
+    data = {"votes": len(now_given), "quorum": action.quorum} | ({"solo": True} if how.alone else {})
+    data |= {"role": action.quorum_role} if action.quorum_role else {}
     data |= {"envelope": "none"} if _all_unheld(now_given) else {}
     data |= {"applies": "rehearsal", "tree": how.tree} if how.tree else {}
     data |= rendered_card.in_event(how.rendered, revision.canonical)
     data |= _passkey_in_event(how)
-    if given < action.quorum and not how.alone:
+    people = [vote.user_id for vote in now_given]
+    if not how.alone and not quorum.is_met(action.team_id, people, action.quorum, action.quorum_role):
         record(action, "action.vote", caller.actor, data)
         return True
     if not approve(action, verb="action.approved", by=caller.actor, when=still_open, data=data, tree=how.tree):
@@ -356,7 +347,7 @@ def _edited(action: Action, answer: Answer) -> Edited | None:
 
 
 def _edit(action: Action, still_open: Q, caller, answer: Answer, edited: Edited) -> bool:
-    """Make the next revision: approved at once if one person may decide its tier, else pending without votes.
+    """Make the next revision: approved at once if this person alone may approve its tier, else pending without votes.
 
     So a person whose edit makes an action critical is never its only approver. It also stays pending if a script
     changed since the card was shown, or if its approval takes a passkey, which the next card asks for.
@@ -371,13 +362,15 @@ def _edit(action: Action, still_open: Q, caller, answer: Answer, edited: Edited)
         "rule": found.rule,
         "policy": found.policy,
         "quorum": found.quorum,
+        "quorum_role": found.quorum_role,
         "envelope": None,  # a person decides, and the runner derives it from what the card said
     }
     data = {"was": was.digest, "revision": was.number + 1}
     if not move(action, Status.PENDING, verb="action.edited", by=caller.actor, when=still_open, data=data, **fields):
         return False
     revision = add_revision(action, action.revision, edited.canonical, found, caller.actor, files=edited.files)
-    alone = found.quorum <= 1 and edited.was_shown and not requirement.is_required(action, caller)
+    is_enough = quorum.is_met(action.team_id, [caller.user.pk], found.quorum, found.quorum_role)
+    alone = is_enough and edited.was_shown and not requirement.is_required(action, caller)
     _record_answer(action, caller, answer, revision=was, final=alone, evidence=edited.evidence)
     if not alone:
         record(action, "action.waiting", caller.actor, {"undo": action.undo, "quorum": action.quorum})

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q, UUIDField
 from django.utils.text import Truncator
 
-from approvals.actions import asked_by_run, bound_files, interrupts, questions_to_agents
+from approvals.actions import asked_by_run, bound_files, interrupts, questions_to_agents, quorum
 from approvals.actions.decisions import decide, extend, may_take_back, take_back, those_to_take_back
 from approvals.actions.emergency_stop import lift_stop, stop_everything
 from approvals.actions.expiry import end_if_due, mark_uncertain, sweep
@@ -233,8 +233,9 @@ def _check_policy_again(action: Action):
     if found.is_allowed:
         return
     yes = Q(verdict="approve", revision__number=action.revision) | Q(final=True)
-    given = action.decisions.filter(yes).values("user").distinct().count()
-    if found.tier != Tier.FORBIDDEN and given >= found.quorum:
+    given = action.decisions.filter(yes).values_list("user", flat=True)
+    is_met = quorum.is_met(action.team_id, given, found.quorum, found.quorum_role)
+    if found.tier != Tier.FORBIDDEN and is_met:
         return
     since = "does not allow this at this hour" if is_same else "was saved after the approval and does not allow this"
     note = f"Policy version {found.policy.number} {since}."

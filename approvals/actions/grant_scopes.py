@@ -46,7 +46,7 @@ class Scope(NamedTuple):
 def has_scopes(action: Action) -> bool:
     """Return whether a grant can be given on this card."""
     own = action.tool in (*OWN_VERBS, *own_questions.TOOLS)
-    return action.tier == Tier.HIGH and action.quorum == 1 and not own
+    return action.tier == Tier.HIGH and action.takes_one and not own
 
 
 def of_action(action: Action) -> list[Scope]:

@@ -119,7 +119,9 @@ def _would_cover(scope: Scope, past: Action) -> bool:
 
 def find(call: Call, found: PolicyResult, agent, bound: Bound) -> Grant | None:
     """Return an active grant that covers a call which needs one person's approval. Does not count as a use."""
-    if not found.needs_approval or found.tier != Tier.HIGH or call.tool in (*OWN_VERBS, *own_questions.TOOLS):
+    if not found.needs_approval or found.tier != Tier.HIGH or not found.takes.takes_one:
+        return None
+    if call.tool in (*OWN_VERBS, *own_questions.TOOLS):
         return None
     if found.asked_outside:
         return None

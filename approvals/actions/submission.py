@@ -305,6 +305,7 @@ def _insert(
         policy=found.policy,
         grant=grant,
         quorum=found.quorum,
+        quorum_role=found.quorum_role,
         envelope=found.envelope if found.is_allowed else None,
         tool_schema=tool_schemas.save(agent.team_id, call.schema) if call.schema else None,
         created_at=now,

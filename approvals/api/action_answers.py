@@ -59,6 +59,7 @@ class Row(Schema):
     agent: str
     votes: int
     quorum: int
+    quorum_role: str = Field(description="of one of those who approve at least: lead, admin, or empty for any")
     created_at: datetime
     expires_at: datetime
     consume_by: datetime | None
@@ -124,6 +125,7 @@ def row(action: Action) -> dict:
         "agent": str(action.agent),
         "votes": len(_votes(action, revision)),
         "quorum": action.quorum,
+        "quorum_role": action.quorum_role,
         "created_at": action.created_at,
         "expires_at": action.expires_at,
         "consume_by": action.consume_by,

@@ -16,6 +16,8 @@ from approvals.evaluation.context.servers import servers_for
 from approvals.evaluation.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.evaluation.own_verbs import OWN_VERBS, title_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
+from approvals.policy import PolicyError
+from approvals.policy.people import LEAST, Takes
 from approvals.policy.verdict import reason
 from approvals.questions import own_questions
 from dashboard.database import clock
@@ -27,7 +29,6 @@ from workspaces.services import network
 logger = logging.getLogger("handrail.gate")
 
 ALLOWED = (Tier.LOW, Tier.MEDIUM)
-QUORUM = {Tier.CRITICAL: 2}  # how many different people must approve; other tiers that need approval take one
 MAX_TITLE = 300
 
 
@@ -48,6 +49,7 @@ class PolicyResult:
     policy: Policy | None = None
     envelope: dict | None = None  # what the kernel holds the call to, if it runs without a person
     asked_outside: bool = False  # the decision point takes a person, so no grant answers it
+    approvals: dict[str, Takes] = field(default_factory=dict)  # by tier, where a policy takes more than LEAST
 
     def __post_init__(self):
         for name in ("reasons", "title", "rule", "commands", "envelope"):
@@ -62,8 +64,17 @@ class PolicyResult:
         return not self.is_allowed and self.tier != Tier.FORBIDDEN
 
     @property
+    def takes(self) -> Takes:
+        """The people who must approve: how many different ones, and of which role one of them is."""
+        return self.approvals.get(self.tier, Takes()).with_more(Takes(LEAST.get(self.tier, 1)))
+
+    @property
     def quorum(self) -> int:
-        return QUORUM.get(self.tier, 1)
+        return self.takes.people
+
+    @property
+    def quorum_role(self) -> str:
+        return self.takes.role
 
 
 def judge(
@@ -83,7 +94,8 @@ def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: boo
         title = without_credentials(title_of(tool, arguments, workspace))[:MAX_TITLE]
         undo = "yes" if OWN_VERBS[tool].can_undo else "no"
         why = reason("high", _why_own_verb(tool, workspace))
-        return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo=undo, title=title)
+        approvals = _approvals(team_id, workspace)
+        return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo=undo, title=title, approvals=approvals)
     try:
         policy = policies.active(team_id, workspace.environment if workspace else None)
         floor = policies.floor(policy)
@@ -100,6 +112,7 @@ def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: boo
             commands=[line | {"reason": without_credentials(line["reason"])} for line in verdict.commands],
             policy=policy,
             envelope=verdict.envelope,
+            approvals=policies.approvals(policy, floor),
         )
     except workers.Late as late:
         logger.warning("no verdict on a %s call: %s", tool, late)
@@ -113,6 +126,16 @@ def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: boo
     if away and not is_own and reading.is_allowed and changes_files(tool, reading.commands):
         return replace(reading, tier=Tier.HIGH.value, reasons=[AWAY])
     return adjusted(tool, arguments, reading, workspace)
+
+
+def _approvals(team_id, workspace) -> dict[str, Takes]:
+    """Return who approves by tier, for a call that no policy judged; {} if the policy cannot be read."""
+    policy = policies.active(team_id, workspace.environment if workspace else None)
+    try:
+        return policies.approvals(policy, policies.floor(policy))
+    except (PolicyError, workers.Late):
+        logger.exception("policy %s of team %s does not say who approves", policy.number, team_id)
+        return {}
 
 
 def around_call(agent: str | None, workspace, at=None) -> dict:
@@ -144,7 +167,8 @@ def _for_a_person(tool: str, arguments: dict, reading: PolicyResult) -> PolicyRe
     if reading.tier == Tier.FORBIDDEN:
         return reading
     title, why = own_questions.title_of(tool, arguments), own_questions.REASONS[tool]
-    return replace(reading, tier=Tier.HIGH.value, reasons=[why], undo="unknown", title=title, envelope=None)
+    one = {"undo": "unknown", "title": title, "envelope": None, "approvals": {}}
+    return replace(reading, tier=Tier.HIGH.value, reasons=[why], **one)
 
 
 def _judged(tool: str, arguments: dict, cwd: str | None, workspace, around: dict, *, held: bool, **by):
@@ -236,7 +260,8 @@ def judge_or_ask(
         return judge(tool, arguments, cwd, workspace, team_id, held=held, agent=agent)
     except PolicyUnavailable as error:
         why = reason("high", f"the policy could not be evaluated ({error})")
-        return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo="unknown", title=f"Use {tool}"[:MAX_TITLE])
+        known = {"title": f"Use {tool}"[:MAX_TITLE], "approvals": _approvals(team_id, workspace)}
+        return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo="unknown", **known)
 
 
 def judge_again(action: Action) -> PolicyResult:

@@ -17,8 +17,10 @@ from django.db.models import CharField, F, Q, UUIDField
 from approvals.evaluation import workers
 from approvals.models import Policy
 from approvals.policy import PolicyError, default_policy, load_policy
+from approvals.policy.people import LEAST, ROLES, Takes, read_approvals, stricter
 from dashboard.database.prepared import Prepared, Slot
 from dashboard.models import Actor, Event, Team
+from dashboard.people import sole_approver
 from dashboard.problems import conflict, invalid, not_allowed
 
 MODE = "irreversible"  # what a new team starts with
@@ -99,6 +101,14 @@ def has_hours(*saved: Policy | None) -> bool:
     return any("hours" in block["conditions"] for block in blocks)
 
 
+def approvals(*saved: Policy | None) -> dict[str, Takes]:
+    """Return {tier: who approves} that meets each of these policies. PolicyError; workers.Late."""
+    found: dict[str, Takes] = {}
+    for policy in filter(None, saved):
+        found = stricter(found, {tier: Takes(**said) for tier, said in checked(policy)["approvals"].items()})
+    return found
+
+
 def rehearses(policy: Policy | None, tier: str) -> bool:
     """Return whether commands of this tier are tried on a copy of the files as soon as they wait for a person."""
     return policy is not None and tier in checked(policy)["rehearse"]
@@ -134,6 +144,7 @@ def save(text: str, *, caller, team, environment=None, base: int | None = None, 
     if not caller.can("write_policy", team):
         raise not_allowed("Only a lead or admin can change the policy.")
     require_valid(text)
+    _require_people(text, team)
     if len(comment) > MAX_COMMENT:
         raise invalid(f"A comment can have at most {MAX_COMMENT} characters.")
     who = {"actor": caller.actor, "user": caller.user}
@@ -149,6 +160,17 @@ def require_valid(text: str):
     for problem in (found.get("problem"), *found.get("never", ())):
         if problem:
             raise invalid(problem)
+
+
+def _require_people(text: str, team):
+    """Raise Problem 422 if the text takes more people than may approve in the team, or a role that none of them has."""
+    people = sole_approver.approvers(team)
+    count, roles = people.count(), set(people.values_list("role", flat=True))
+    for tier, takes in read_approvals(tomllib.loads(text).get("approvals", {})).items():
+        if takes.people > max(LEAST[tier], count):
+            raise invalid(f"approvals.{tier} takes {takes.people} people, and {count} may approve in {team}.")
+        if takes.role and not roles & set(ROLES[ROLES.index(takes.role) :]):
+            raise invalid(f"approvals.{tier} takes a person who is {takes.role}, and nobody in {team} is.")
 
 
 def _first(team_id) -> Policy:

@@ -165,7 +165,8 @@ class Action(models.Model):
     grant = models.ForeignKey(
         "Grant", models.RESTRICT, null=True, blank=True, related_name="actions"
     )  # the grant that allowed it
-    quorum = models.PositiveSmallIntegerField(default=1)
+    quorum = models.PositiveSmallIntegerField(default=1)  # how many different people must approve
+    quorum_role = models.CharField(max_length=16, blank=True, default="")  # of one of them at least; "": any
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     hold_until = models.DateTimeField(null=True, blank=True)  # for a hook's action: it cannot be extended beyond this
@@ -238,6 +239,11 @@ class Action(models.Model):
 
     def __str__(self):
         return f"A-{self.number}"
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether any one person who may decide is enough to approve it."""
+        return self.quorum <= 1 and not self.quorum_role
 
     @property
     def is_carried_out(self) -> bool:

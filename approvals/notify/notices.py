@@ -71,7 +71,7 @@ def receivers() -> set:
 
 def _has_answered(user_id, action: Action) -> bool:
     given = action.decisions.filter(user=user_id, revision__number=action.revision)
-    return action.quorum > 1 and given.exists()
+    return not action.takes_one and given.exists()
 
 
 def _to_tell(person: Recipient, actions, known: dict, now: datetime) -> dict:

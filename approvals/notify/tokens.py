@@ -20,7 +20,7 @@ def may_offer_approve(action: Action, user) -> bool:
     if own_agents.needs_another(action, user.pk):
         return False
     is_call = action.tool not in own_questions.TOOLS
-    return is_call and action.undo == UNDONE and action.quorum <= 1 and action.tier != Tier.CRITICAL
+    return is_call and action.undo == UNDONE and action.takes_one and action.tier != Tier.CRITICAL
 
 
 def make(delivery: Delivery, action: Action, session_key: str) -> dict[str, str]:

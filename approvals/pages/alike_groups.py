@@ -4,8 +4,8 @@ A group has one agent, one tool, one tier and one prospect of an undo: shell cal
 edits of files in one folder. Its actions are alike if their calls differ in nothing but numbers and identifiers: the
 same statement, object, host and currency, and where a number says how much, its sum in a stated currency is known.
 Where they are not, the group is offered with nothing ticked. It is one row of the list if its calls have one form, or
-are many of one tool that changes or sends data, with the same names and places. What needs two people is in no group,
-and neither are the questions and plans of agents.
+are many of one tool that changes or sends data, with the same names and places. What needs two people, or one of a
+role, is in no group, and neither are the questions and plans of agents.
 """
 
 import hashlib
@@ -74,7 +74,7 @@ def groups_of(actions) -> list[Group]:
     """Return the groups of at least MIN_ALIKE among the actions, the largest first. Revisions are prefetched."""
     found: dict[tuple, list[Action]] = {}
     for action in actions:
-        if action.quorum == 1 and action.tool not in own_questions.TOOLS:
+        if action.takes_one and action.tool not in own_questions.TOOLS:
             found.setdefault(kind_of(action), []).append(action)
     parts = [(kind, shared, part) for kind, of in found.items() for shared, part in _shared(of).items()]
     groups = [_group(*each) for each in parts if len(each[2]) >= MIN_ALIKE]

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Prefetch
 from django.utils.translation import gettext
 
-from approvals.actions import own_agents, secret_reads, solo
+from approvals.actions import own_agents, quorum, secret_reads, solo
 from approvals.actions.approved_envelope import envelope_of
 from approvals.actions.decisions import may_approve_scope
 from approvals.evaluation.calls import GATE, parsed, root_of
@@ -34,7 +34,8 @@ from approvals.pages.workspace_part import WorkspacePart
 from approvals.sessions import prompts
 from dashboard import json_text
 from dashboard.problems import Problem
-from dashboard.text.labels import ACTION_STATES
+from dashboard.text import quorum_words
+from dashboard.text.labels import ACTION_STATES, TIERS
 from dashboard.text.visible_text import fold, hidden_note
 from workspaces.lifecycle import agents_at_work
 from workspaces.models import AgentsTogether
@@ -261,17 +262,20 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, Wa
 
     @property
     def takes_two_taps(self) -> bool:
-        return self.action.undo != "yes" or self.action.quorum > 1
+        return self.action.undo != "yes" or not self.action.takes_one
 
-    @property
-    def still_needed(self) -> int:
-        return max(0, self.action.quorum - len(self.votes))
-
-    @property
+    @cached_property
     def waits_for(self) -> str:
-        if self.still_needed == 1:
-            return gettext("one more approval")
-        return gettext("%(count)s more approvals") % {"count": self.still_needed}
+        """The approvals that are missing, in words."""
+        action, given = self.action, [vote.user_id for vote in self.votes]
+        role = action.quorum_role if quorum.is_role_missing(action.team_id, given, action.quorum_role) else ""
+        return quorum_words.still_needs(max(1, action.quorum - len(given)), role)
+
+    @property
+    def takes(self) -> str:
+        """How many people approve it, if not any one of them, in words; else ""."""
+        action = self.action
+        return "" if action.takes_one else quorum_words.takes(action.quorum, action.quorum_role)
 
     @property
     def why_not(self) -> str:
@@ -316,9 +320,9 @@ class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, Wa
 
     @property
     def step_says(self) -> str:
-        if self.action.quorum > 1:
-            words = gettext("%(title)s. Critical: needs %(quorum)s approvals.")
-            return words % {"title": self.title, "quorum": self.action.quorum}
+        if self.takes:
+            words = gettext("%(title)s. %(tier)s: %(takes)s.")
+            return words % {"title": self.title, "tier": TIERS[self.action.tier][0], "takes": self.takes}
         return f"{self.title}."
 
     @property

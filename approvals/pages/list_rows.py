@@ -64,13 +64,13 @@ def title_of(actions, label: str) -> str:
 
 def entries_of(listed) -> tuple[list[Entry], list[Group]]:
     """Return the places in the order of `listed`, and the groups that are no row."""
-    facts = list(listed.values_list("pk", "tool", "quorum")[:MAX_LISTED])
-    calls = [pk for pk, tool, quorum in facts if quorum == 1 and tool not in own_questions.TOOLS]
+    facts = list(listed.values_list("pk", "tool", "quorum", "quorum_role")[:MAX_LISTED])
+    calls = [pk for pk, tool, *takes in facts if takes == [1, ""] and tool not in own_questions.TOOLS]
     found = {each.pk: each for each in Action.objects.filter(pk__in=calls).prefetch_related("revisions")}
     groups = groups_of(found[pk] for pk in calls if pk in found)
     of = {action.pk: group for group in groups if group.is_one_row for action in group.actions}
     entries, placed = [], set()
-    for pk, _, _ in facts:
+    for pk, *_ in facts:
         group = of.get(pk)
         if group is None:
             entries.append(Entry((pk,)))

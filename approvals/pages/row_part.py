@@ -62,7 +62,7 @@ class RowPart:
         is_plain = self.command is not None and set(self.arguments) <= {"command", *EXPLANATION_ARGUMENTS}
         is_seen = is_plain and len(self.command) <= MAX_WHOLE and self.command.isascii() and self.command.isprintable()
         is_whole = is_seen and not self.call.get("files")
-        return self.may_decide and is_whole and self.action.undo == "yes" and self.action.quorum == 1
+        return self.may_decide and is_whole and self.action.undo == "yes" and self.action.takes_one
 
     @property
     def quick_answers(self) -> list[tuple[str, str]]:

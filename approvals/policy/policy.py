@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import dataclass, field, replace
 
 from .blocks import in_force, read_blocks, read_floor
+from .people import read_approvals, stricter
 from .rules import CLASSES, parse_rule, too_broad
 from .targets import read_targets
 from .trust import Trust, read_trust
@@ -14,7 +15,7 @@ MODES = {
     "commands": "Ask before anything irreversible and before commands",
     "everything": "Ask before everything",
 }
-KEYS = ("mode", "rehearse", "trust", "targets", "when", "floor", "tests")
+KEYS = ("mode", "rehearse", "approvals", "trust", "targets", "when", "floor", "tests")
 MAX_POLICY = 200_000
 MAX_RULES = 1_000
 REHEARSABLE = ("high", "critical")  # tiers whose calls a policy can have tried on a copy first
@@ -26,6 +27,7 @@ class Policy:
 
     `targets` is {name: Target}, and `blocks` are the rules with conditions, those of the floor among them.
     `rehearse`: the tiers whose commands are tried on a copy of the files as soon as they wait for a person.
+    `approvals` is {tier: Takes}, the people who approve.
     """
 
     mode: str = "irreversible"
@@ -35,6 +37,7 @@ class Policy:
     ignored: dict = field(default_factory=dict)
     trust: Trust = field(default_factory=Trust)
     rehearse: tuple = ()
+    approvals: dict = field(default_factory=dict)
     targets: dict = field(default_factory=dict)
     blocks: tuple = ()
 
@@ -59,10 +62,11 @@ class Policy:
         return self.rules.get(name, [])
 
     def above(self, floor):
-        """Return this policy with what the other one forbids and the floor of that one, which nothing here loosens."""
+        """Return this policy with what the other one forbids, its floor and its approvals, which nothing loosens."""
         forbidden = list(dict.fromkeys([*self.tier("forbidden"), *floor.tier("forbidden")]))
         more = (block.tightening() if block.is_floor else block.forbidding() for block in floor.blocks)
-        return replace(self, rules=self.rules | {"forbidden": forbidden}, blocks=(*self.blocks, *more))
+        rules, approvals = self.rules | {"forbidden": forbidden}, stricter(self.approvals, floor.approvals)
+        return replace(self, rules=rules, approvals=approvals, blocks=(*self.blocks, *more))
 
     def seen(self, facts):
         """Return this policy as it holds for one call: with the rules and the mode of the blocks that apply to it."""
@@ -113,7 +117,8 @@ def read_policy(text):
     blocks = read_blocks(data.get("when", []), targets) + (
         read_floor(data["floor"], targets) if "floor" in data else ()
     )
-    more = {"trust": trust, "rehearse": rehearse, "targets": targets, "blocks": blocks}
+    approvals = read_approvals(data.get("approvals", {}))
+    more = {"trust": trust, "rehearse": rehearse, "approvals": approvals, "targets": targets, "blocks": blocks}
     found = Policy(mode=mode, rules=rules, tests=tests, text=text, **more)
     if (
         sum(map(len, rules.values())) + sum(len(listed) for block in blocks for listed in block.rules.values())

@@ -78,6 +78,7 @@ def check(text, below=""):
     told = {"mode": policy.mode, "rules": rules, "tests": len(policy.tests), "never": never, "trust": trust}
     shadowed = shadowed_by_earlier(policy, read_policy(below) if below else None)
     told |= {"blocks": blocks, "targets": targets_of(policy.text), "warnings": warnings_of(policy)}
+    told |= {"approvals": {tier: dataclasses.asdict(takes) for tier, takes in policy.approvals.items()}}
     return told | {"rehearse": list(policy.rehearse), "shadowed": shadowed}
 
 

@@ -11,10 +11,10 @@ from django.templatetags.static import static
 from django.utils.formats import number_format
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
-from django.utils.translation import get_language, gettext, ngettext
+from django.utils.translation import get_language, gettext
 
 from dashboard.event_log.sentences import in_words
-from dashboard.text import own_commands, recorded_text
+from dashboard.text import own_commands, quorum_words, recorded_text
 from dashboard.text import visible_text as shown
 from dashboard.text.labels import REFUSALS, STATES, TIERS, UNDO
 from dashboard.text.moments import age, ago, clock, countdown, dated, long_date, until, when
@@ -307,9 +307,8 @@ def tier_chip(tier: str, word: str = "", tone: str = "") -> str:
 @register.simple_tag
 def stake_chip(action, severity) -> str:
     """Return the chip of what a card is about: how many people a critical one takes, else what it touches, if known."""
-    if action.quorum > 1:
-        words = ngettext("%(n)s person", "%(n)s people", action.quorum) % {"n": action.quorum}
-        return tier_chip(action.tier, gettext("takes %(people)s") % {"people": words}, severity.tone)
+    if not action.takes_one:
+        return tier_chip(action.tier, quorum_words.takes(action.quorum, action.quorum_role), severity.tone)
     if not severity.touches:
         return "" if action.tier == "high" else tier_chip(action.tier)
     return format_html('<span class="chip stake" data-tone="{}">{}</span>', severity.tone, severity.touches)

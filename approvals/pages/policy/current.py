@@ -19,6 +19,8 @@ from approvals.reports.policy_changes import hits, unknown_names
 from approvals.reports.policy_changes.scopes import scopes_of
 from dashboard.database import clock
 from dashboard.models import Team
+from dashboard.text import quorum_words
+from dashboard.text.labels import TIERS as TIER_LABELS
 from dashboard.web.pages import signed_in
 
 # {mode of a policy: what people are asked before}.
@@ -107,6 +109,10 @@ def _rules(policy, floor, counts: dict, without_rule: dict) -> dict:
         "tests": rules["tests"],
         "trust": rules["trust"],
         "rehearse": " and ".join(rules["rehearse"]),
+        "approvals": [
+            (TIER_LABELS[tier][0], quorum_words.takes(takes.people, takes.role))
+            for tier, takes in policies.approvals(policy, floor).items()
+        ],
         "floor": [Rule(text, counts.get(text, 0)) for text in below],
     }
 

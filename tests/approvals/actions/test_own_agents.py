@@ -6,7 +6,7 @@ import pytest
 
 from approvals.actions import gate, grants
 from approvals.actions.answer import Answer
-from approvals.actions.decisions import votes
+from approvals.actions.quorum import votes
 from approvals.models import Decision, Grant, Status, Tier
 from dashboard.models import Actor, Agent, Event, Membership, Role, Team
 from dashboard.people import owner_approval
