@@ -55,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
         ("manifest", verify_manifest, "JSON"),
         ("receipt", verify_receipt, "JSON"),
         ("report", verify_report, "HTML or PDF"),
+        ("attestation", verify_attestation, "a DSSE envelope"),
     ):
         command = verb(name, run, f"a downloaded {name}", f"the {name}, {form}; - for standard input")
         command.add_argument("--key", required=True, help="the public key in base64, or a file that holds it")
@@ -173,6 +174,19 @@ def verify_report(options) -> int:
     with opened(options.file) as file:
         sha256 = reports.verify(file.read(), _key(options.key))
     print(f"signed and unchanged: all of the report before its last line, SHA-256 {sha256}")
+    return 0
+
+
+def verify_attestation(options) -> int:
+    """Print what the attestation of a decision states, if it is signed and unchanged."""
+    from handrail_verify import attestation
+
+    with opened(options.file) as file:
+        statement = attestation.verify(file.read(), _key(options.key))
+    [subject], found = statement["subject"], statement["predicate"]
+    by = ", ".join(each["label"] for each in found["people"]) or found["decidedBy"]["label"]
+    words = f"{found['verdict']} by {by} at {found['decidedAt']}"
+    print(shown(f"signed and unchanged: {subject['name']}: {words}, call {subject['digest']['sha256']}"))
     return 0
 
 

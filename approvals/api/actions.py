@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from ninja import Header, Query, Router, Status
+from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
 from approvals.actions import answer as answers
@@ -21,6 +21,7 @@ from approvals.evidence import evidence_of
 from approvals.line_comments import drafts, sending
 from approvals.models import Action, Tier
 from approvals.models import Status as ActionStatus
+from approvals.reports import attestation
 from dashboard.database.threads import query_in_thread
 from dashboard.live.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, invalid, not_found
@@ -80,6 +81,21 @@ class Outcome(Strict):
     status: Literal["succeeded", "failed"]
     usage: Usage | None = None
     note: Annotated[str, StringConstraints(max_length=gate.MAX_NOTE)] = ""
+
+
+class EnvelopeSignature(Schema):
+    keyid: str = Field(description="names the key; a hint, which proves nothing")
+    sig: str = Field(description="Ed25519, base64")
+
+
+class Envelope(Schema):
+    """A DSSE envelope; docs/verifying.md says how it is verified."""
+
+    payload: str = Field(
+        description="an in-toto Statement v1 as JSON, in base64; its predicate: urn:handrail:decision:v1"
+    )
+    payloadType: str = Field(description="application/vnd.in-toto+json")
+    signatures: list[EnvelopeSignature]
 
 
 def _answer(action: Action, caller) -> dict:
@@ -191,6 +207,12 @@ def get_evidence(request, action_id: UUID):
     """Return what the action would do, as far as that can be determined; takes up to two seconds."""
     action = gate.find(action_id, caller=request.auth)
     return Status(200, evidence_of(action, current(action)).as_json() | {"digest": action.digest})
+
+
+@router.get("/actions/{action_id}/attestation", response={200: Envelope} | PROBLEMS)
+def get_attestation(request, action_id: UUID):
+    """Return the decision as a signed in-toto statement, in an envelope of DSSE. 409 codes: undecided, log_differs."""
+    return Status(200, attestation.of_action(gate.find(action_id, caller=request.auth)))
 
 
 @router.post("/actions/{action_id}/rehearse", response={202: Whole} | PROBLEMS)

@@ -68,6 +68,7 @@ _DECLARED = [
         GET /actions
         GET /actions/{action_id}
         GET /actions/{action_id}/evidence
+        GET /actions/{action_id}/attestation
         GET /actions/{action_id}/scopes
         GET /actions/{action_id}/comments
         GET /actions/{action_id}/messages
