@@ -194,7 +194,7 @@ class PolicyDifferenceOut(Schema):
     cut_off: bool
 
 
-def _scope(request, environment: str | None) -> Scope:
+def scope_or_404(request, environment: str | None) -> Scope:
     """Return what the policy applies to. Problem 403 for an agent, 404."""
     if not request.auth.is_person:
         raise not_allowed("Only people can read the policy.")
@@ -207,14 +207,14 @@ def _scope(request, environment: str | None) -> Scope:
 @router.get("/policies", response={200: PoliciesOut} | PROBLEMS)
 def list_policies(request):
     """List what has a policy: the team, its environments and connected folders. For people."""
-    scope = _scope(request, None)
+    scope = scope_or_404(request, None)
     return {"policies": [_policy(each) for each in policy_scopes.scopes_of(scope.team)]}
 
 
 @router.get("/policies/current", response={200: WholePolicyOut} | PROBLEMS)
 def read_policy(request, environment: Name = ""):
     """Read the policy in force, its rules, how often each decided, and which never do. For people."""
-    scope = _scope(request, environment)
+    scope = scope_or_404(request, environment)
     return _policy(scope) | {"text": scope.policy.text} | _rules(scope)
 
 
@@ -222,7 +222,7 @@ def read_policy(request, environment: Name = ""):
 def save_policy(request, body: NewPolicy):
     """Save the next version of a policy, active at once. 409 if another one than `base` is active."""
     _must_write(request)
-    scope = _scope(request, body.environment)
+    scope = scope_or_404(request, body.environment)
     where = {"team": scope.team, "environment": scope.row, "base": body.base}
     saved = policies.save(body.text, caller=request.auth, comment=body.comment, **where)
     return Status(201, _whole(saved) | {"warnings": warnings_of(scope.team, policies.checked(saved))})
@@ -235,7 +235,7 @@ def try_policy(request, body: NewText):
     Nothing is saved. It takes half a minute at most; the newest calls are judged first.
     """
     _must_write(request)
-    found = effect.of_text(_scope(request, body.environment), body.text)
+    found = effect.of_text(scope_or_404(request, body.environment), body.text)
     return {
         "days": found.days,
         "calls": found.of,
@@ -255,7 +255,7 @@ def compare_policies(request, body: NewText):
     class of both. Nothing is saved.
     """
     _must_write(request)
-    found = difference.of_text(_scope(request, body.environment), body.text)
+    found = difference.of_text(scope_or_404(request, body.environment), body.text)
     groups = {name: [_shape(each, found) for each in shapes] for name, shapes in found.groups.items()}
     return groups | {"cases": found.of, "judged": found.judged, "cut_off": found.is_cut}
 
@@ -269,7 +269,7 @@ def _shape(shape: Shape, found: difference.Difference) -> dict:
 def try_call(request, body: Trial):
     """Say what a policy decides about one call, by the text that is given or the one in force. Nothing is recorded."""
     _must_write(request)
-    scope = _scope(request, body.environment)
+    scope = scope_or_404(request, body.environment)
     policy = scope.policy
     if body.text is not None:
         policies.require_valid(body.text)
@@ -292,14 +292,14 @@ def try_call(request, body: Trial):
 @router.get("/policies/versions", response={200: VersionsOut} | PROBLEMS)
 def list_versions(request, environment: Name = ""):
     """List the versions of a policy: who saved each, when and why. For people."""
-    scope = _scope(request, environment)
+    scope = scope_or_404(request, environment)
     return {"versions": [_version(each) for each in scope.versions.defer("text").select_related("by")[:500]]}
 
 
 @router.get("/policies/versions/{n}", response={200: WholeVersionOut} | PROBLEMS)
 def read_version(request, n: int, environment: Name = ""):
     """Read a version of a policy. For people."""
-    return _whole(_version_or_404(_scope(request, environment), n))
+    return _whole(_version_or_404(scope_or_404(request, environment), n))
 
 
 @router.get("/policies/versions/{n}/difference", response={200: DifferenceOut} | PROBLEMS)
@@ -307,7 +307,7 @@ def compare_versions(
     request, n: int, to: int = Query(None, description="a version; without it the newest"), environment: Name = ""
 ):
     """Return the difference from a version to another one. For people."""
-    scope = _scope(request, environment)
+    scope = scope_or_404(request, environment)
     old = _version_or_404(scope, n)
     new = old if to == n else _version_or_404(scope, to) if to is not None else scope.versions.first()
     difference = history.difference(old, new)
@@ -319,7 +319,7 @@ def compare_versions(
 def go_back(request, n: int, body: GoBack):
     """Save the text of an old version as the next one, active at once."""
     _must_write(request)
-    scope = _scope(request, body.environment)
+    scope = scope_or_404(request, body.environment)
     return Status(201, _whole(history.go_back(scope, _version_or_404(scope, n), caller=request.auth)))
 
 

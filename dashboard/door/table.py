@@ -392,6 +392,8 @@ _DECLARED = [
         GET /policies/current
         POST /policies/diff
         POST /policies/effect
+        GET /policies/export
+        POST /policies/import
         POST /policies/try
         GET /policies/versions
         GET /policies/versions/{n}
