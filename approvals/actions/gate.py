@@ -238,7 +238,7 @@ def _check_policy_again(action: Action):
     if found.tier != Tier.FORBIDDEN and is_met:
         return
     since = "does not allow this at this hour" if is_same else "was saved after the approval and does not allow this"
-    note = f"Policy version {found.policy.number} {since}."
+    note = found.reasons[0] if found.asked_outside else f"Policy version {found.policy.number} {since}."
     by = Actor.system(f"policy {found.policy.number}")
     if withdraw(action, by, note, code=ActionEndCode.REVOKED):
         raise conflict(f"{note} Ask again.", code="revoked", action_status=action.status)

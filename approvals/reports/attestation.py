@@ -78,6 +78,7 @@ def _predicate(action: Action, events: list[Event], deciding: Event) -> dict:
         "decidedAt": _at(deciding.at),
         "decidedBy": _actor(deciding),
         "quorum": quorum if isinstance(quorum, int) else None,
+        "role": deciding.data.get("role"),
         "people": [_vote(event) for event in _votes(events) if event.data.get("digest") == digest],
         "policy": policy,
         "log": {

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from approvals.evaluation.decision_point import document
 from approvals.evaluation.decision_point.answers import ASK, Answer, NoAnswer
+from approvals.policy.people import stricter
 from approvals.policy.verdict import TIERS, reason
 from approvals.questions import own_questions
 from dashboard.database import clock
@@ -55,7 +56,10 @@ def _with(found, answer: Answer):
     tier = answer.tier if is_stricter else found.tier
     why = reason(answer.tier, without_nul(answer.why))
     reasons = [why] if found.is_allowed else [why, *found.reasons] if is_stricter else [*found.reasons, why]
-    return replace(found, tier=tier, reasons=reasons, envelope=None, asked_outside=True)
+    people = found.approvals
+    if is_stricter and found.needs_approval:  # a policy may take more people for the milder tier
+        people = stricter(people, {tier: found.takes})
+    return replace(found, tier=tier, reasons=reasons, envelope=None, asked_outside=True, approvals=people)
 
 
 def _answer(found, parts, asked: Asked) -> Answer:

@@ -15,6 +15,7 @@ from approvals.evaluation.decision_point import cedar
 from approvals.models import Status
 from dashboard.net.decision_point import read_decision_point
 from dashboard.people.access import caller_of
+from dashboard.problems import Problem
 from tests.support import CHECKOUT
 from tests.support.decision_point import Opa
 
@@ -101,6 +102,24 @@ def test_no_grant_answers_for_the_decision_point(ask, opa, person, bob):
     assert ask().status == Status.APPROVED
     opa.result = {"decision": "ask", "reason": "each time"}
     assert ask().status == Status.PENDING
+
+
+def test_a_stricter_tier_takes_no_fewer_people_than_ours(ask, opa, alice, bob, lena, team):
+    policies.save('[approvals]\nhigh = {people = 3, role = "lead"}\n', caller=caller_of(lena), team=team)
+    opa.result = {"decision": "two_people", "reason": "frozen"}
+    action = ask(PUSH)
+    assert (action.tier, action.quorum, action.quorum_role) == ("critical", 3, "lead")
+
+
+def test_an_approval_under_a_newer_policy_is_revoked_with_its_reason(ask, opa, decide, consume, bob, lena, team):
+    action = ask(PUSH)
+    decide(action, by=bob)
+    policies.save(TARGETS, caller=caller_of(lena), team=team)
+    opa.result = {"decision": "forbid", "reason": "frozen"}
+    with pytest.raises(Problem, match=r"Forbidden: OPA says: frozen\. Ask again\."):
+        consume(action)
+    action.refresh_from_db()
+    assert action.status == Status.CANCELLED
 
 
 def test_an_edit_is_asked_about_again(ask, opa, decide, bob):
@@ -311,6 +330,16 @@ def test_places_owners_and_environments_can_be_named(ask, cedar_says, workspace)
     )
     assert "Cedar says: amount." in why(ask(REFUND, tool="mcp__stripe__create_refund", workspace=workspace))
     assert "Cedar says: environment." in why(ask(CALLS[3][1], workspace=workspace))
+
+
+def test_the_example_in_the_docs_fits_the_schema_and_does_what_it_says(ask, cedar_says):
+    [example] = re.findall(r"```cedar\n(.*?)```", (CHECKOUT / "docs" / "policy.md").read_text(), re.DOTALL)
+    found = cedarpy.validate_policies(example, (SCHEMAS / "action.cedarschema").read_text())
+    assert (found.validation_passed, found.errors) == (True, [])
+    cedar_says(example)
+    assert verdict(ask(LIST)) == ("low", 1, Status.APPROVED)
+    assert "Cedar says: a push to main takes two people." in why(ask(PUSH))
+    assert "it allowed what is not known: branches." in why(ask({"command": "git push"}))
 
 
 # The setting ---------------------------------------------------------------------------------------------------------
