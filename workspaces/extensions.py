@@ -40,8 +40,8 @@ class Ports(Protocol):
     def ask_a_person(self, caller, wanted, key: str | None = None) -> dict:
         """Create an action for a person to decide on, from an AskFirst; return {action, status, url, …}."""
 
-    def runs_without_approval(self, workspace, command: str, cwd) -> bool:
-        """Return whether the policy lets an agent's shell call run unasked that nothing holds."""
+    def runs_without_approval(self, workspace, command: str, cwd, by) -> bool:
+        """Return whether the policy lets this agent's shell call run unasked that nothing holds."""
 
     def name_of_action(self, pk) -> dict | None:
         """Return {id, number}: how manifests name the approved action behind a snapshot."""

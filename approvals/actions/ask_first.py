@@ -15,6 +15,7 @@ from approvals.evaluation.calls import BROKER, Call, root_of
 from approvals.evaluation.judge import judge_or_ask
 from approvals.evaluation.own_verbs import tool_of
 from approvals.models import Action, Status
+from dashboard.models import Actor, Agent
 from dashboard.problems import conflict, invalid
 from dashboard.text.strict_json import canonical
 from workspaces.models import Command, Terminal
@@ -48,9 +49,11 @@ def ask(caller, wanted: AskFirst, idempotency_key: str | None = None) -> dict:
     return told | {"result": action.result, "made": _made(action)}
 
 
-def runs_without_approval(workspace, command: str, cwd: str) -> bool:
-    """Return whether the policy lets an agent's shell call run that nothing holds, without asking anybody."""
-    return judge_or_ask("Bash", {"command": command}, cwd, workspace, workspace.team_id).is_allowed
+def runs_without_approval(workspace, command: str, cwd: str, by: Actor) -> bool:
+    """Return whether the policy lets the agent `by` run a shell call that nothing holds, without asking anybody."""
+    agent = Agent.objects.values_list("name", flat=True).get(pk=by.id)
+    call = "Bash", {"command": command}, cwd, workspace, workspace.team_id
+    return judge_or_ask(*call, agent=agent).is_allowed
 
 
 def _no(action: Action) -> str:

@@ -43,7 +43,7 @@ def require_for_command(workspace, wish: dict, cwd: str, *, by: Actor):
     """Raise AskFirst if a person has to allow the command. `wish` as in the API; `cwd`: where it starts."""
     needs_approval.require(workspace, "command", wish, by=by)
     if is_unheld(workspace, by) and not extensions.ports.runs_without_approval(
-        workspace, shell_text(workspace, wish), cwd
+        workspace, shell_text(workspace, wish), cwd, by
     ):
         needs_approval.require(workspace, "command", wish | {"cwd": cwd}, by=by, always=True)
 

@@ -10,9 +10,11 @@ import cedarpy
 import jsonschema
 import pytest
 
+from approvals.actions import ask_first
 from approvals.evaluation import policies
 from approvals.evaluation.decision_point import cedar
 from approvals.models import Status
+from dashboard.models import Actor
 from dashboard.net.decision_point import read_decision_point
 from dashboard.people.access import caller_of
 from dashboard.problems import Problem
@@ -120,6 +122,14 @@ def test_an_approval_under_a_newer_policy_is_revoked_with_its_reason(ask, opa, d
         consume(action)
     action.refresh_from_db()
     assert action.status == Status.CANCELLED
+
+
+def test_a_command_over_the_api_that_nothing_holds_is_asked_about_once_and_runs(opa, workspace, agent):
+    assert ask_first.runs_without_approval(workspace, "pwd", "/workspace", Actor.agent(agent))
+    assert opa.inputs[0]["principal"]["id"] == "payments/claude"
+    opa.result = {"decision": "ask"}
+    assert not ask_first.runs_without_approval(workspace, "pwd", "/workspace", Actor.agent(agent))
+    assert len(opa.inputs) == 2
 
 
 def test_an_edit_is_asked_about_again(ask, opa, decide, bob):
