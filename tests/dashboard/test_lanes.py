@@ -82,7 +82,12 @@ def test_a_task_is_cut_short_by_the_limit_of_its_lane(transactional_db):
 
 @pytest.mark.parametrize(
     ("given", "served"),
-    [("", "push"), ("none", None), (" push , logs ", "logs"), ("pusch", "pusch is none of handrail, push, ")],
+    [
+        ("", "push"),
+        ("none", None),
+        (" push , logs ", "logs"),
+        ("pusch", "HANDRAIL_LANES must be some of handrail, push, "),
+    ],
 )
 def test_a_host_names_the_lanes_that_it_serves(given, served, tmp_path):
     code = "from django.conf import settings; print(settings.HANDRAIL_LANES)"

@@ -473,7 +473,7 @@ def test_a_value_that_a_call_does_not_have_and_one_of_another_type_are_said_so(a
 def test_the_table_of_what_is_gone_says_so(pushes, decide, bob, browser_of, read):
     for action in pushes:
         decide(action, "deny", by=bob)
-    assert "Nothing like this needs your approval any more." in read(browser_of(bob), f"{address(pushes[0])}table/")
+    assert "None of these waits any more." in read(browser_of(bob), f"{address(pushes[0])}table/")
 
 
 def test_another_team_sees_no_table(pushes, mallory, browser_of):

@@ -17,6 +17,7 @@ ORIGIN = re.compile(
 )
 # Each text that states an origin, and how Handrail knows it.
 KNOWN = {
+    "Reported by the agent; never used to allow a call.": "the transcript and the hooks of the agent's own program",
     "started by {{ name }}": "the signed-in person who pressed Run now",
     "started by “{{ parent }}”": "the session whose transcript holds the sub-agent's",
     "started by {{ name }} {{ at }}": "the person or the schedule that started the agent's run",

@@ -16,7 +16,7 @@ COMMON = {"folder", "docker"}
 # Who names a driver, and why. It only gets shorter.
 EXCEPTIONS = {
     "workspaces/pages/forms.py": "words: what each driver is, in the form of an environment",
-    "workspaces/pages/header.py": "words of isolation levels, of which one has the name of a driver",
+    "workspaces/pages/header_facts.py": "words of isolation levels, of which one has the name of a driver",
     "workspaces/provisioning/isolation.py": "words of isolation levels, as above",
     "workspaces/provisioning/presets.py": "which drivers a preset prefers, in which order",
 }
