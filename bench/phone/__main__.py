@@ -1,9 +1,10 @@
-"""`python -m bench.phone [--rounds N]`: the Desk, the list and a card on a slow phone, with sixty actions waiting.
+"""`python -m bench.phone [--rounds N]`: pages on a slow phone: the Desk, the list, a card, an agent, and Changes.
 
-A product of its own with five agents at work (tests/support/busy_desk.py), Debian's Chromium, somebody who is signed
-in. First Lighthouse's scores on its phone profile, each round a first visit with empty caches; then what each page
-weighs and when it can be used for somebody who was here before, with Chromium's 4x processor and slow 4G; then taps and
-seconds from a notification's link to the decision, and for fifty requests that are alike.
+A product of its own with five agents at work, a hundred actions waiting and 317 deleted files (bench/phone/filling.py),
+Debian's Chromium, somebody who is signed in. First Lighthouse's scores on its phone profile, each round a first visit
+with empty caches; then what each page weighs and when it can be used for somebody who was here before, with Chromium's
+4x processor and slow 4G; then taps and seconds from a notification's link to the decision, and for fifty requests that
+are alike.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from bench.phone import lighthouse, taps, visits
+from bench.phone import filling, lighthouse, taps, visits
 from tests.support import busy_desk
 from tests.support.chromium import ARGUMENTS
 from tests.support.product import Product, free_port
@@ -54,7 +55,7 @@ def main() -> int:
         product = Product(Path(folder, "home"), **busy_desk.settings(sources))
         try:
             product.start()
-            desk = busy_desk.fill(product, sources)
+            desk = filling.fill(product, sources)
             with _signed_in(product.sign_in_url("rita")) as (page, port):
                 good = _measure(product.desk, desk, page, port, program, options.rounds)
                 return 0 if _count_taps(page, product) and good else 1
@@ -62,9 +63,9 @@ def main() -> int:
             product.clean_up()
 
 
-def _measure(base: str, desk: busy_desk.BusyDesk, page, port: int, program: Path, rounds: int) -> bool:
-    card, other = (f"{base}/actions/{desk.waiting[number]['id']}/" for number in (0, 2))
-    pages = {"Desk": f"{base}/", "Approvals": f"{base}/waiting/", "Card": card}
+def _measure(base: str, desk: filling.FullDesk, page, port: int, program: Path, rounds: int) -> bool:
+    pages = {name: base + path for name, path in desk.pages.items()}
+    other = f"{base}/actions/{desk.waiting[2]}/"
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
     print(f"{len(desk.waiting)} actions wait, {rounds} rounds, {load}")
     print(f"\nLighthouse {lighthouse.VERSION}, phone, first visit; the goal is {SCORE} each")

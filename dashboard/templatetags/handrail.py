@@ -85,8 +85,8 @@ def visible_line(raw) -> str:
 
 @register.filter
 def reason_line(raw) -> str:
-    """Render a reason on one line as `visible_line` does, with what stands between backticks as code."""
-    return mark_safe(re.sub(r"`([^`<]+)`", r"<code>\1</code>", visible_line(raw)))
+    """Render a reason on one line as `recorded` does, with what stands between backticks as code."""
+    return mark_safe(re.sub(r"`([^`<]+)`", r"<code>\1</code>", recorded(raw)))
 
 
 @register.filter
