@@ -64,6 +64,7 @@ def fifty_alike(page: Page, product: Product, token: str) -> Way:
     asked = [_ask(product, token, f"alike-{number}") for number in range(ALIKE)]
     finger = Finger(page)
     finger.start(f"{product.desk}/waiting/")
+    page.locator(".row").last.scroll_into_view_if_needed()  # what asked last is last in the list, which loads its rest
     finger.tap(page.locator(".row.group", has_text=f"{ALIKE} × git push").get_by_role("link", name="Decide…"))
     finger.tap(page.locator("#bar").get_by_role("button", name="Approve…"))
     finger.tap(page.locator("#bar").get_by_role("button", name=f"Confirm: approve {ALIKE}"))
