@@ -185,6 +185,7 @@ OF_THE_TEAM += ("/teams/", "/me/sessions/", "/log-targets/", "/definitions/", "/
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
+BY_STATE |= {"GET /actions/{action_id}/attestation"}  # of an action that is decided
 # Nobody else's draft is there for a caller.
 OF_WHAT_IS_NOT_THERE = {
     "POST /environments/{name}/installed/undo",
