@@ -23,6 +23,7 @@ from approvals.models import (
     PushToken,
     Revision,
     SessionPrompt,
+    Snooze,
     ToolSchema,
 )
 from dashboard.admin import Shown
@@ -239,6 +240,15 @@ class AapInstanceUpdateAdmin(Shown):
     search_fields = ["instance__name"]
     date_hierarchy = "tried_at"
     exclude = ["submission_sha256"]
+
+
+@admin.register(Snooze)
+class SnoozeAdmin(Shown):
+    team_path = "action__team"
+    list_display = ["action", "user", "until"]
+    list_select_related = ["action", "user"]
+    search_fields = ["user__username"]
+    date_hierarchy = "until"
 
 
 @admin.register(CardViewer)

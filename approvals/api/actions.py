@@ -1,6 +1,7 @@
 """Actions over HTTP: submit, list, wait, decide, consume, report."""
 
 from contextlib import nullcontext
+from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
 from approvals.actions import answer as answers
-from approvals.actions import gate, interrupts, polls, questions_to_agents, rehearsals, submission
+from approvals.actions import attention, gate, interrupts, polls, questions_to_agents, rehearsals, submission
 from approvals.actions.mcp_tools import Served
 from approvals.api.action_answers import EvidenceOut, Rows, Whole, row, whole
 from approvals.api.schemas import Digest, ServedTool
@@ -63,6 +64,18 @@ class Answer(Strict):
     envelope: Literal["none"] | None = Field(None, description="none: approve it to run without an envelope")
     apply: Literal["rehearsal"] | None = Field(None, description="approve the result of the rehearsal; it does not run")
     rehearsal: UUID | None = Field(None, description="with apply: the id of the rehearsal that was seen")
+
+
+class SnoozeIn(Strict):
+    minutes: int = Field(ge=1, le=attention.MAX_MINUTES)
+
+
+class Snoozed(Schema):
+    until: datetime = Field(description="five minutes before the action expires at the latest")
+
+
+class PassIn(Strict):
+    to: str = Field(min_length=1, max_length=150, description="user name of somebody who may approve it")
 
 
 class Collect(Strict):
@@ -255,6 +268,29 @@ def _deny_with_comments(action: Action, body: Answer, caller):
     found = drafts.of_card(action, caller)
     words = {"comment": body.comment, "send_back": body.do_first}
     sending.with_denial(action, drafts=found, caller=caller, digest=body.digest, **words)
+
+
+@router.post("/actions/{action_id}/snooze", response={200: Snoozed} | PROBLEMS)
+def snooze(request, action_id: UUID, body: SnoozeIn):
+    """Hide a pending action from the caller's own list and notifications; others see it. 409 code: too_late."""
+    caller = request.auth
+    return Status(200, {"until": attention.snooze(gate.find(action_id, caller=caller), caller=caller, **body.dict())})
+
+
+@router.delete("/actions/{action_id}/snooze", response={204: None} | PROBLEMS)
+def wake(request, action_id: UUID):
+    """Bring a snoozed action back into the caller's list."""
+    caller = request.auth
+    attention.wake(gate.find(action_id, caller=caller), caller=caller)
+    return Status(204, None)
+
+
+@router.post("/actions/{action_id}/pass", response={200: Whole} | PROBLEMS)
+def pass_to(request, action_id: UUID, body: PassIn):
+    """Ask one person by name to decide: they are notified. Others may still decide."""
+    caller = request.auth
+    attention.pass_to(gate.find(action_id, caller=caller), caller=caller, name=body.to)
+    return Status(200, whole(gate.find(action_id, caller=caller)))
 
 
 @router.post("/actions/{action_id}/consume", response={200: Whole} | PROBLEMS, auth=AsyncBearer())

@@ -292,6 +292,7 @@ def with_all(actions, *, bodies=True):
         "rehearsal",
         "grant__by",
         "open_question__user",
+        "asked_of",
     ).prefetch_related(Prefetch("revisions", revisions), Prefetch("decisions", Decision.objects.select_related("user")))
 
 

@@ -4,7 +4,7 @@ import uuid
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from approvals.models.aap import AapInstance, AapInstanceUpdate, AapRequest  # noqa: F401 - Django looks for an app's models here
 from approvals.models.agent_definitions import AgentDefinition  # noqa: F401 - as above
@@ -19,6 +19,7 @@ from approvals.models.agent_runs import (  # noqa: F401 - as above
     TurnKind,
 )
 from approvals.models.agent_trials import AgentTrial, TrialState  # noqa: F401 - as above
+from approvals.models.attention import Snooze
 from approvals.models.conversations import (  # noqa: F401 - Django looks for an app's models here
     AgentSession,
     Follow,
@@ -135,6 +136,11 @@ class ActionQuerySet(LockingQuerySet):
     def pending(self):
         return self.filter(status=Status.PENDING)
 
+    def not_snoozed(self, user, now):
+        """Leave out what the person has hidden from their own list for now."""
+        hidden = Snooze.objects.filter(action=OuterRef("pk"), user=user, digest=OuterRef("digest"), until__gt=now)
+        return self.filter(~Exists(hidden))
+
 
 class Action(models.Model):
     """A tool call that an agent asks for. Its bytes are in its current revision."""
@@ -192,6 +198,10 @@ class Action(models.Model):
     rehearsal = models.OneToOneField(Rehearsal, models.SET_NULL, null=True, blank=True, related_name="action")
     tool_schema = models.ForeignKey("ToolSchema", models.SET_NULL, null=True, blank=True, related_name="+")
     agent_seen_at = models.DateTimeField(null=True, blank=True)  # when the agent last heard its status
+    # Who was asked by name to decide it; others may too.
+    asked_of = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
     # A person's question that the agent has not answered.
     open_question = models.ForeignKey(ActionMessage, models.SET_NULL, null=True, blank=True, related_name="+")
 

@@ -83,6 +83,7 @@ class Notice(models.Model):
     created_at = models.DateTimeField()
     seen_at = models.DateTimeField(null=True, blank=True)  # this person opened it, or the card
     escalated_at = models.DateTimeField(null=True, blank=True)  # the channels were used
+    warned_at = models.DateTimeField(null=True, blank=True)  # told that it expires soon and nobody has looked at it
     closed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -97,6 +98,7 @@ class DeliveryKind(models.TextChoices):
     ASK = "ask", "Needs approval"
     CLOSE = "close", "Withdrawn"
     REMIND = "remind", "Reminder"
+    WARN = "warn", "Expires soon"
     DIGEST = "digest", "Morning digest"
     TEST = "test", "Test"
     ALERT = "alert", "Alert"

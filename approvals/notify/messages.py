@@ -44,10 +44,11 @@ def address_of(action: Action) -> str:
     return settings.HANDRAIL_DESK_URL + reverse("action", args=[action.pk])
 
 
-def ask(action: Action, wanted: NotificationSettings, *, private: bool) -> dict:
-    """Return the words of a notification about a pending action."""
+def ask(action: Action, wanted: NotificationSettings, *, private: bool, soon: bool = False) -> dict:
+    """Return the words of a notification about a pending action; `soon`: one that expires before anybody looked."""
     if private:
-        return {"title": gettext("Needs approval"), "body": gettext("Open Handrail to see what it is.")}
+        title = gettext("Expires soon, nobody has looked") if soon else gettext("Needs approval")
+        return {"title": title, "body": gettext("Open Handrail to see what it is.")}
     reasons = action.revisions.get(number=action.revision).all_reasons
     where = f"{shown(str(action.agent), 80)}{f', {action.workspace.key}' if action.workspace else ''}"
     until = action.expires_at.astimezone(zone_of(wanted))
@@ -57,6 +58,10 @@ def ask(action: Action, wanted: NotificationSettings, *, private: bool) -> dict:
     if action.tool in own_questions.TOOLS:
         title = f"{own_questions.LABELS[action.tool]}: {shown(action.title, MAX_TITLE)}"
         reason = shown(own_questions.line_of(action.tool, content(action)["arguments"]), MAX_REASON)
+    if soon:
+        title = gettext("Expires soon: %(title)s") % {"title": title}
+    elif action.asked_of_id == wanted.user_id:
+        title = gettext("Asked of you: %(title)s") % {"title": title}
     said = gettext("%(where)s. Until %(time)s.") % {"where": where, "time": f"{until:%H:%M}"}
     return {"title": title, "body": f"{said}\n{reason}".strip()}
 
@@ -70,9 +75,10 @@ def closed(action: Action) -> dict:
     return {"title": words % {"number": action.number, "word": word, "by": shown(by or "", 60)}, "body": ""}
 
 
-def for_channel(action: Action, channel: Channel) -> tuple[str, str]:
+def for_channel(action: Action, channel: Channel, *, soon: bool = False) -> tuple[str, str]:
     """Return title and body for a channel, whose service can read them; the title of the action only by choice."""
-    title = gettext("%(team)s: A-%(number)s needs approval") % {"team": action.team.name, "number": action.number}
+    words = gettext("%(team)s: A-%(number)s expires soon") if soon else gettext("%(team)s: A-%(number)s needs approval")
+    title = words % {"team": action.team.name, "number": action.number}
     lines = [shown(action.title, MAX_TITLE)] if channel.with_title else []
     return title, "\n".join([*lines, address_of(action)])
 

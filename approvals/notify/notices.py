@@ -7,16 +7,18 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from approvals.models import (
     Action,
+    CardViewer,
     Channel,
     Delivery,
     DeliveryKind,
     Notice,
     NotificationSettings,
     PushSubscription,
+    Snooze,
 )
 from approvals.notify.routing import Recipient, is_quiet, recipients, wants, zone_of
 from dashboard.database import clock
@@ -26,6 +28,8 @@ from dashboard.workers.wakes import wake_feeds
 
 MAX_OPEN = 10  # notices that a person has at a time: of the newest actions; others come as these are decided
 TEST_PAUSE = timedelta(seconds=10)
+WARN_BEFORE = timedelta(minutes=5)  # the end of an action that nobody has looked at
+WARN_AFTER = timedelta(minutes=2)  # at the earliest, since a person was told of it
 KEPT = timedelta(days=30)
 DIGEST_WITHIN = timedelta(hours=3)  # a digest that could not be sent by then is left out
 
@@ -41,7 +45,12 @@ def reconcile(now: datetime | None = None):
     actions = {action.pk: action for action in pending.order_by("-created_at")}
     people = {found.user.pk: found for found in recipients(user_ids)}
     known = {(notice.action_id, notice.user_id): notice for notice in open_notices}
-    told = {person.user.pk: _to_tell(person, actions.values(), known, now) for person in people.values()}
+    snoozed = set(Snooze.objects.filter(until__gt=now).values_list("user_id", "action_id", "digest"))
+    told = {}
+    for person in people.values():
+        shown = [each for each in actions.values() if (person.user.pk, each.pk, each.digest) not in snoozed]
+        shown.sort(key=lambda action, own=person.user.pk: action.asked_of_id != own)  # by name first, then the newest
+        told[person.user.pk] = _to_tell(person, shown, known, now)
     for notice in open_notices:
         action = told.get(notice.user_id, {}).get(notice.action_id)
         if action is None:
@@ -53,6 +62,7 @@ def reconcile(now: datetime | None = None):
             if (action.pk, person.user.pk) not in known:
                 _tell(person, action, now)
     remind(now)
+    warn(now)
     for person in people.values():
         _send_digest(person.wants, now)
 
@@ -97,7 +107,7 @@ def _tell(person: Recipient, action: Action, now: datetime):
             return  # another host was first
         if not made:  # closed while the person was off duty, say, and wanted again
             _drop_unsent(notice)
-            fresh = {"closed_at": None, "seen_at": None, "escalated_at": None, "created_at": now}
+            fresh = {"closed_at": None, "seen_at": None, "escalated_at": None, "warned_at": None, "created_at": now}
             Notice.objects.filter(pk=notice.pk).update(digest=action.digest, **fresh)
         deliver_to_devices(person.user, DeliveryKind.ASK, now, notice=notice, digest=action.digest)
 
@@ -105,7 +115,7 @@ def _tell(person: Recipient, action: Action, now: datetime):
 def _replace(notice: Notice, action: Action, now: datetime):
     """Tell about the new call in the place of the old one; what was not sent yet is not sent."""
     with transaction.atomic():
-        fresh = {"digest": action.digest, "seen_at": None, "escalated_at": None, "created_at": now}
+        fresh = {"digest": action.digest, "seen_at": None, "escalated_at": None, "warned_at": None, "created_at": now}
         if Notice.objects.filter(pk=notice.pk, digest=notice.digest, closed_at=None).update(**fresh):
             _drop_unsent(notice)
             deliver_to_devices(notice.user, DeliveryKind.ASK, now, notice=notice, digest=action.digest)
@@ -184,6 +194,20 @@ def remind(now: datetime):
         with transaction.atomic():
             if Notice.objects.filter(pk=notice.pk, escalated_at=None, closed_at=None).update(escalated_at=now):
                 deliver_to_channels(notice.user_id, DeliveryKind.REMIND, now, notice=notice, digest=notice.digest)
+
+
+def warn(now: datetime):
+    """Say once of an action that it expires soon, to those who were told of it, if none of them has looked at it."""
+    ending = Notice.objects.filter(closed_at=None, warned_at=None, created_at__lte=now - WARN_AFTER)
+    ending = ending.filter(action__expires_at__lte=now + WARN_BEFORE, action__expires_at__gt=now)
+    seen = Notice.objects.filter(action=OuterRef("action"), seen_at__isnull=False)
+    looked = CardViewer.objects.filter(action=OuterRef("action"))
+    for notice in ending.filter(~Exists(seen), ~Exists(looked)).select_related("user", "action"):
+        with transaction.atomic():
+            if Notice.objects.filter(pk=notice.pk, warned_at=None, closed_at=None).update(warned_at=now):
+                about = {"notice": notice, "digest": notice.digest}
+                deliver_to_devices(notice.user, DeliveryKind.WARN, now, **about)
+                deliver_to_channels(notice.user_id, DeliveryKind.WARN, now, **about)
 
 
 def _send_digest(wanted: NotificationSettings, now: datetime):

@@ -53,9 +53,16 @@ def note_language(user):
 
 
 def wants(recipient: Recipient, action: Action) -> bool:
-    """Return whether this person wants to be told about the action, quiet hours apart."""
+    """Return whether this person wants to be told about the action, quiet hours apart.
+
+    Who was asked by name is told whatever kinds of actions they chose, as long as they are on duty.
+    """
     wanted = recipient.wants
-    if not wanted.on_duty or action.team_id not in recipient.roles or str(action.team_id) in wanted.teams_off:
+    if not wanted.on_duty or action.team_id not in recipient.roles:
+        return False
+    if action.asked_of_id == recipient.user.pk:
+        return may_approve_scope(action, recipient.caller)
+    if str(action.team_id) in wanted.teams_off:
         return False
     if wanted.only_critical and action.tier != Tier.CRITICAL:
         return False

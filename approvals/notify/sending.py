@@ -77,7 +77,7 @@ def _prepare(delivery: Delivery, now: datetime) -> Callable:
     action = (
         Action.objects.select_related("team", "agent__owner", "workspace").get(pk=notice.action_id) if notice else None
     )
-    asks = delivery.kind in (DeliveryKind.ASK, DeliveryKind.REMIND)
+    asks = delivery.kind in (DeliveryKind.ASK, DeliveryKind.REMIND, DeliveryKind.WARN)
     if asks and (action.status != Status.PENDING or action.digest != delivery.digest or action.expires_at <= now):
         raise NotNeeded("No longer needed.")
     if delivery.kind == DeliveryKind.GOING and not going.of_owner(delivery.user, settings_of(delivery.user)):
@@ -100,14 +100,14 @@ def _content(delivery: Delivery, action: Action | None, now: datetime, *, named:
         return gettext("Handrail alert"), delivery.text
     if delivery.kind == DeliveryKind.GOING:
         return messages.going(delivery.user, named=named)
-    return messages.for_channel(action, delivery.channel)
+    return messages.for_channel(action, delivery.channel, soon=delivery.kind == DeliveryKind.WARN)
 
 
 def _push(delivery: Delivery, action: Action | None, now: datetime):
     device = delivery.subscription
     payload = _payload(delivery, action, now)
     ttl = CLOSE_TTL if delivery.kind == DeliveryKind.CLOSE else OTHER_TTL
-    if delivery.kind == DeliveryKind.ASK:
+    if delivery.kind in (DeliveryKind.ASK, DeliveryKind.WARN):
         ttl = max(1, int((action.expires_at - now).total_seconds()))
     headers = {"TTL": str(ttl), "Urgency": "normal" if delivery.kind == DeliveryKind.DIGEST else "high"}
     if action:
@@ -136,7 +136,7 @@ def _payload(delivery: Delivery, action: Action | None, now: datetime) -> dict:
     private = wanted.is_private or not signed_in
     if delivery.kind == DeliveryKind.CLOSE:
         return about | ({"title": gettext("No longer needed"), "body": ""} if private else messages.closed(action))
-    about |= messages.ask(action, wanted, private=private)
+    about |= messages.ask(action, wanted, private=private, soon=delivery.kind == DeliveryKind.WARN)
     # What is not shown is not decided either: a private notification leads to the card.
     offered = {} if private else tokens.make(delivery, action, delivery.subscription.session_key)
     return about | {"tokens": offered, **_labels()}

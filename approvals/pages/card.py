@@ -18,6 +18,7 @@ from approvals.notify import receipts
 from approvals.pages import earlier
 from approvals.pages.alike_groups import MAX_SHOWN
 from approvals.pages.arguments_part import ArgumentsPart
+from approvals.pages.attention_part import AttentionPart
 from approvals.pages.call_parts import Part, parts_of
 from approvals.pages.envelope_words import in_words
 from approvals.pages.evidence_part import EvidencePart
@@ -56,6 +57,7 @@ def for_rows(actions):
         "grant__by",
         "rehearsal",
         "open_question",
+        "asked_of",
     ).prefetch_related("revisions", Prefetch("decisions", Decision.objects.select_related("user")))
 
 
@@ -63,7 +65,7 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card(ArgumentsPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, WaiterPart, WorkspacePart):
+class Card(ArgumentsPart, AttentionPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, WaiterPart, WorkspacePart):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):

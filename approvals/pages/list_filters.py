@@ -3,7 +3,7 @@
 from datetime import timedelta
 from urllib.parse import urlencode
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Case, Exists, OuterRef, Q, When
 
 from approvals.evaluation.judge import content
 from approvals.models import Action, Decision
@@ -31,14 +31,16 @@ def filter_query(chosen: dict[str, str]) -> str:
 
 
 def pending_for(caller, now):
-    """Return what waits for approval in the caller's teams, in no order."""
-    return Action.objects.visible_to(caller).pending().filter(expires_at__gt=now)
+    """Return what waits for approval in the caller's teams and is not snoozed by them, in no order."""
+    return Action.objects.visible_to(caller).pending().filter(expires_at__gt=now).not_snoozed(caller.user, now)
 
 
 def listed_for(caller, now, chosen: dict[str, str]):
-    """Return what waits, narrowed and sorted as chosen."""
+    """Return what waits, narrowed and sorted as chosen; what this person was asked for by name comes first."""
     field, descends = SORTS[chosen["sort"]]
-    return narrowed(pending_for(caller, now), now, chosen).order_by(f"-{field}" if descends else field, "pk")
+    others = Case(When(asked_of=caller.user, then=0), default=1)
+    listed = narrowed(pending_for(caller, now), now, chosen).annotate(others=others)
+    return listed.order_by("others", f"-{field}" if descends else field, "pk")
 
 
 def narrowed(actions, now, chosen: dict[str, str]):
@@ -76,11 +78,11 @@ def next_card(caller, action: Action, now, chosen: dict[str, str]) -> Action | N
     answered = Exists(Decision.objects.filter(user=caller.user, action=OuterRef("pk")))
     field, descends = SORTS[chosen["sort"]]
 
-    def place(moment, pk):
-        return (-moment.timestamp() if descends else moment.timestamp(), pk)
+    def place(others, moment, pk):
+        return (others, -moment.timestamp() if descends else moment.timestamp(), pk)
 
     listed = listed_for(caller, now, chosen).filter(~answered, team__in=teams).exclude(pk=action.pk)
-    rows = list(listed.values_list(field, "pk")[:MAX_LISTED])
-    here = place(getattr(action, field), action.pk)
+    rows = list(listed.values_list("others", field, "pk")[:MAX_LISTED])
+    here = place(int(action.asked_of_id != caller.user.pk), getattr(action, field), action.pk)
     below = next((row for row in rows if place(*row) > here), rows[0] if rows else None)
-    return below and Action.objects.get(pk=below[1])
+    return below and Action.objects.get(pk=below[2])

@@ -346,6 +346,9 @@ _DECLARED = [
         GET /purges
         GET /purges/{receipt_id}
         POST /actions/{action_id}/decision
+        POST /actions/{action_id}/snooze
+        DELETE /actions/{action_id}/snooze
+        POST /actions/{action_id}/pass
         GET /definitions
         POST /definitions
         POST /definitions/import

@@ -57,7 +57,8 @@ def _session_mark(request) -> str:
 def _waiting(caller) -> int:
     from approvals.models import Action  # here, after the apps and their models are loaded
 
-    return Action.objects.visible_to(caller).pending().filter(expires_at__gt=timezone.now()).count()
+    now = timezone.now()
+    return Action.objects.visible_to(caller).pending().filter(expires_at__gt=now).not_snoozed(caller.user, now).count()
 
 
 def _teams(caller) -> list[Team]:

@@ -44,7 +44,8 @@ def desk(request):
     visited = _last_visit(request, now)
     since = visited or now - timedelta(days=1)
     actions = Action.objects.visible_to(caller)
-    waiting = cards_of(for_rows(actions.pending()).order_by("created_at")[:MAX_CARDS], caller, now)
+    pending = for_rows(actions.pending().not_snoozed(caller.user, now)).order_by("created_at")
+    waiting = cards_of(pending[:MAX_CARDS], caller, now)
     return render(
         request,
         "dashboard/desk.html",
