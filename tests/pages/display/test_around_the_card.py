@@ -135,5 +135,5 @@ def test_texts_of_arguments_are_exact_on_the_page_of_a_permission(product, phone
         if action["status"] != "pending":
             continue
         phone.goto(f"{product.desk}/actions/{action['id']}/allow/")
-        assert decoded(phone, ".call > .code:first-child", ".exact")[0] == command.encode()
+        assert decoded(phone, ".call > [data-attest] > .code:first-child", ".exact")[0] == command.encode()
         assert re.search("undefined|NaN", phone.locator("form.form").inner_text()) is None
