@@ -51,6 +51,9 @@ VERBS = {
     "DELETE /lessons/{lesson_id}": "decide_lesson",
     "POST /definitions": "write_definitions",
     "POST /definitions/import": "write_definitions",
+    "POST /agent-programs/{agent_program}/install": "manage_environments",
+    "POST /agent-programs/{agent_program}/trials": "start_agents",
+    "POST /agent-programs/{agent_program}/try-key": "manage_secrets",
     "POST /agent-runs": "start_agents",
     "POST /agent-runs/{agent_run_id}/messages": "start_agents",
     "POST /agent-runs/{agent_run_id}/interrupt": "start_agents",
@@ -105,6 +108,9 @@ VERBS = {
     "POST /retention/sweeps/put-off": "manage_retention",
     "POST /retention/holds": "hold",
     "DELETE /retention/holds/{hold_id}": "hold",
+    "GET /log/checkpoints": "export_log",
+    "GET /log/export": "export_log",
+    "GET /oversight": "read_measures",
     "GET /measures": "read_measures",
     "GET /metrics": "scrape_metrics",
     "POST /storage/{work}": "manage_retention",
@@ -146,6 +152,8 @@ VERBS = {
     "DELETE /log-targets/{target_id}": "manage_log_targets",
 }
 PEOPLE_ALONE = {
+    "GET /agent-programs",
+    "GET /agent-programs/{agent_program}",
     "GET /agents/{agent_id}/day",
     "GET /definitions",
     "GET /definitions/{name}",
@@ -153,9 +161,12 @@ PEOPLE_ALONE = {
     "GET /definitions/{name}/export",
     "GET /definitions/{name}/versions",
     "GET /log-targets",
+    "GET /log/checkpoints",
+    "GET /log/export",
     "GET /measures",
     "GET /measures/limits",
     "GET /metrics",
+    "GET /oversight",
     "GET /policies",
     "GET /policies/current",
     "GET /policies/export",
@@ -184,7 +195,7 @@ PEOPLE_ALONE = {
 }
 # Addresses that name a kind of work, or a version of the policy, of the caller's own team, or what its admins see.
 OF_THE_TEAM = ("/storage/", "/policies/", "/tokens/", "/secrets/", "/measures/", "/scrubs/", "/purges/")
-OF_THE_TEAM += ("/teams/", "/me/sessions/", "/log-targets/", "/definitions/", "/documents/")
+OF_THE_TEAM += ("/agent-programs/", "/teams/", "/me/sessions/", "/log-targets/", "/definitions/", "/documents/")
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
@@ -234,6 +245,7 @@ def things(agent, place, everybody) -> dict[str, str]:
         "agent_run_id": agent_run_of(agent, place),
         "agent_id": agent_id_of(agent, action["id"]),
         "agent": agent.get("/me").json["name"],
+        "agent_program": "claude-code",
         "hold_id": held["id"],
         "lesson_id": lesson_id_of(agent, place),
         "hand_over_id": given["id"],
@@ -357,7 +369,7 @@ def knock(everybody, things):
         for parameter, value in things.items():
             path = path.replace(f"{{{parameter}}}", value)
         required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p.get("required")]
-        query = "&".join(f"{p['name']}=1" for p in required)
+        query = "&".join(f"{p['name']}={p['schema'].get('enum', ['1'])[0]}" for p in required)
         body = body_of(operation)
         if method in ("POST", "PUT") and body is None:
             body = b"" if method == "PUT" else {}
