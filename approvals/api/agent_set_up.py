@@ -78,7 +78,7 @@ class NewTrial(Strict):
 @router.get("/agent-programs", response={200: AgentProgramsOut} | PROBLEMS)
 def list_agent_programs(request):
     """List the agents that Handrail can start, with how far each is set up in the team."""
-    team = team_of(request)
+    team = _to_read(request)
     found = [set_up.SetUp(team, program) for program in extensions.agent_programs.values()]
     return Status(200, {"programs": [_out(each) for each in found]})
 
@@ -86,7 +86,7 @@ def list_agent_programs(request):
 @router.get("/agent-programs/{agent_program}", response={200: AgentProgramOut} | PROBLEMS)
 def get_agent_program(request, agent_program: str):
     """Return how far one agent is set up. Each step is read from what is there, whoever did it."""
-    return Status(200, _out(set_up.find(team_of(request), agent_program)))
+    return Status(200, _out(set_up.find(_to_read(request), agent_program)))
 
 
 @router.post("/agent-programs/{agent_program}/install", response={202: AgentProgramOut} | PROBLEMS)
@@ -118,6 +118,14 @@ def try_agent_program(request, agent_program: str, wish: NewTrial):
     if chosen is None:
         raise not_found("environment")
     return Status(201, _trial(trials.start(chosen, found.program.name, caller=request.auth)))
+
+
+def _to_read(request) -> Team:
+    """Return the team of a person; agents have no say in how they are set up. Problem 403."""
+    team: Team = team_of(request)
+    if not request.auth.can("read_log", team):
+        raise not_allowed("You don't have permission to do this.")
+    return team
 
 
 def _to_change(request, name: str, verb: str) -> set_up.SetUp:
