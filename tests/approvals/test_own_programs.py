@@ -114,7 +114,7 @@ BY_NAME = {
     "approvals/agents/folder_git.py": lambda: settings.HANDRAIL_CODE_HOST_PATH,
     "approvals/agents/codex/trust.py": None,  # the person's Codex, as their shell finds it
     "workspaces/drivers/microvm/disks.py": None,  # mke2fs, by the runner's own PATH
-    "workspaces/provisioning/agent_programs.py": None,  # npm, by the runner's own PATH
+    "workspaces/provisioning/npm.py": None,  # npm, by the runner's own PATH
     "workspaces/provisioning/git/running.py": lambda: running.LOCAL["PATH"],
     "workspaces/services/git_remotes.py": lambda: git_remotes.QUIET["PATH"],
 }
