@@ -74,7 +74,7 @@ def test_a_long_command_is_read_to_its_end_first(product, token, person, ask):
     page.wait_for_timeout(800)
     approve = page.get_by_role("button", name="Approve…")
     expect(approve).to_have_attribute("aria-disabled", "true")
-    expect(page.get_by_text("Read to the end to approve.")).to_be_visible()
+    expect(page.get_by_text("Open the 370 hidden lines to approve")).to_be_visible()
     page.locator("details[data-must-read] > summary").click()
     page.locator("details[data-must-read] .fold-end").scroll_into_view_if_needed()
     expect(approve).not_to_have_attribute("aria-disabled", "true")
