@@ -30,7 +30,7 @@ def test_a_snoozed_card_is_hidden_from_one_person_and_comes_back(ask, browser_of
     page = bobs.post(f"/actions/{action.pk}/snooze/", {"minutes": "10"}, follow=True).content.decode()
     assert "Snoozed for you until" in page
     assert (listed(bobs, action), listed(lenas, action)) == (False, True)
-    assert "Bring it back" in bobs.get(f"/actions/{action.pk}/").content.decode()
+    assert "Show it now" in bobs.get(f"/actions/{action.pk}/").content.decode()
     later(monkeypatch, minutes=11)
     assert listed(bobs, action)
 
