@@ -80,7 +80,7 @@ def test_a_part_and_a_file_are_taken_back_a_copy_is_made_and_the_work_gets_out(p
     assert (stamp.encode() in now, b"return ()" in now) == (False, True)
     file = lead.locator(".diff").filter(has=lead.locator(".diff-path", has_text="cart.py"))
     file.get_by_role("button", name="Restore this file from snapshot 1").click()
-    expect(lead.locator("#operation")).to_contain_text("0 of")
+    expect(lead.locator("#operation")).to_contain_text("Verified.")
     assert product.get(f"{api}/files/cart.py", token).body == was
     lead.goto(f"{here}snapshots/1/fork/")
     lead.get_by_label("Name").fill(f"fork-{stamp}")
@@ -88,6 +88,7 @@ def test_a_part_and_a_file_are_taken_back_a_copy_is_made_and_the_work_gets_out(p
     expect(lead.locator("h1")).to_have_text(f"fork-{stamp}")
     settled_in(lead, product, f"fork-{stamp}")
     lead.goto(f"{here}changes/?from=1&to=live")
+    lead.locator("summary[aria-label='More about these changes']").click()
     lead.get_by_text("Export", exact=True).click()
     with lead.expect_download() as download:
         lead.get_by_role("button", name="Download commits as a git bundle").click()

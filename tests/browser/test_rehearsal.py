@@ -40,7 +40,7 @@ def test_a_command_is_tried_seen_and_applied(desk, person, size):
     settle(page)
     page.get_by_role("button", name="Try it first").click()
     expect(page.locator("#rehearsal")).to_contain_text("2 paths changed")
-    expect(page.locator("#rehearsal")).to_contain_text("connect example.org:80")
+    expect(page.locator("#rehearsal")).to_contain_text("Connect to example.org:80")
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     # axe takes a link for small where the bar of decisions covers a part of it.
     page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")

@@ -114,7 +114,7 @@ def test_a_brokered_write_is_seen_before_approved_run_and_rolled_back(product, t
     expect(lead.locator("h1")).to_have_text(f"Roll back A-{action['number']}?")
     expect(lead.locator(".targets code")).to_have_text([".github/workflows/ci.yml"])
     lead.get_by_role("button", name="Roll back", exact=True).click()
-    expect(lead.locator("#operation")).to_contain_text("0 of")
+    expect(lead.locator("#operation")).to_contain_text("Verified.")
     assert product.get(f"/api/v1/workspaces/{workspace}/files/.github/workflows/ci.yml", token).status == 404
 
 
@@ -137,7 +137,7 @@ def test_changes_files_restore_and_undo(product, token, person, workspace):
     expect(lead.locator("ol.numbered")).not_to_contain_text(stamp)
     lead.goto(f"{here}snapshots/1/restore/")
     lead.get_by_role("button", name="Restore", exact=True).click()
-    expect(lead.locator("#operation")).to_contain_text("Restored to snapshot 1. 0 of")
+    expect(lead.locator("#operation")).to_contain_text("Restored to snapshot 1. Verified.")
     assert stamp.encode() not in product.get(f"/api/v1/workspaces/{workspace}/files/cart.py", token).body
     lead.get_by_role("link", name="Undo: restore snapshot").click()
     lead.get_by_role("button", name="Restore", exact=True).click()
@@ -150,6 +150,7 @@ def test_a_patch_is_what_git_applies(product, token, person, workspace, tmp_path
     here = product.desk + HERE.format(key=workspace)
     product.call("PUT", f"/api/v1/workspaces/{workspace}/files/note.txt", token, b"a note\n")
     lead.goto(f"{here}changes/?from=1&to=live")
+    lead.locator("summary[aria-label='More about these changes']").click()
     with lead.expect_download() as download:
         lead.get_by_role("link", name="Download patch").click()
     patch = tmp_path / "p.patch"
