@@ -113,7 +113,6 @@ def test_from_the_push_to_the_decision_in_one_tap(phone, product, token, ask):
     phone.until_shown(lambda shown: [found["title"][:7] for found in shown] == ["Denied:"])
     phone.page.goto(f"{product.desk}/actions/{asked['id']}/")
     phone.page.locator("#card summary", has_text="More").click()
-    phone.page.locator("summary", has_text="Details").click()
     expect(phone.page.locator("article.card")).to_contain_text("opened")
     closing = phone.arrived(asked)
     assert closing["kind"] == "close"
