@@ -22,6 +22,7 @@ from dashboard.net.upstreams import read_upstreams
 from dashboard.text.setting_values import (
     env,
     env_address,
+    env_authority,
     env_choice,
     env_folder,
     env_folders,
@@ -30,6 +31,7 @@ from dashboard.text.setting_values import (
     env_int,
     env_program,
     env_read,
+    env_some,
     env_switch,
     refused,
 )
@@ -176,9 +178,12 @@ HANDRAIL_RESERVE_BYTES = env_int("HANDRAIL_RESERVE_BYTES", 1024**3)
 HANDRAIL_RUNS = env_int("HANDRAIL_RUNS", 100)
 HANDRAIL_PROMISED_MEMORY = env_int("HANDRAIL_PROMISED_MEMORY", MACHINE_MEMORY)
 HANDRAIL_PROMISED_CPUS = env_int("HANDRAIL_PROMISED_CPUS", 4 * MACHINE_CPUS)
-# This host's name among several that share a database, and how long another one waits before it takes over an operation
-# that was claimed here and not started. Seconds.
+# This host's name among several that share a database, the host:port at which the webs of the others reach its runner
+# (none: only its own web does), and which parts run here.
 HANDRAIL_HOST_NAME = env("HANDRAIL_HOST_NAME") or socket.gethostname()
+HANDRAIL_RUNNER_ADDRESS = env_authority("HANDRAIL_RUNNER_ADDRESS")
+HANDRAIL_PARTS = env_some("HANDRAIL_PARTS", ("web", "runner", "queue"))
+# How long another host waits before it takes over an operation that was claimed here and not started. Seconds.
 HANDRAIL_LEASE_SECONDS = env_int("HANDRAIL_LEASE_SECONDS", 20, least=5)
 HANDRAIL_LOG_LEVEL = env_choice("HANDRAIL_LOG_LEVEL", ("DEBUG", "INFO", "WARNING", "ERROR"), "INFO")
 # Only for tests: the point at which a process sends itself SIGKILL (see dashboard/workers/failpoints.py).

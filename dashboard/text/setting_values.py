@@ -89,6 +89,24 @@ def env_address(name: str, schemes: tuple[str, ...], default: str) -> str:
     return raw.rstrip("/")
 
 
+def env_authority(name: str) -> str:
+    """Read HOST:PORT; "" without one. An IPv6 address stands in brackets."""
+    raw = env(name)
+    host, _, port = raw.rpartition(":")
+    is_whole = HOST.fullmatch(host) and port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= 65_535
+    if raw and not is_whole:
+        raise refused(name, "a host and a port, as in 10.0.0.5:8443", raw)
+    return raw
+
+
+def env_some(name: str, choices: tuple[str, ...]) -> tuple[str, ...]:
+    """Read words of `choices` with commas between them, in the order of `choices`; all of them without one."""
+    asked = {part.strip().lower() for part in env(name).split(",") if part.strip()}
+    if not asked <= set(choices):
+        raise refused(name, f"some of {', '.join(choices)} with commas between them", env(name))
+    return tuple(choice for choice in choices if choice in asked or not asked)
+
+
 def env_program(name: str) -> str:
     """Read the name or path of a program of this machine; "" without one."""
     raw = env(name)

@@ -29,6 +29,12 @@ class Runner(models.Model):
     installation = models.CharField(max_length=64, blank=True)  # the id in its HANDRAIL_HOME (identity.py)
     home = models.CharField(max_length=400, blank=True)  # that HANDRAIL_HOME
     keys = models.JSONField(default=dict, blank=True)  # {key: [fingerprint, newest first]} (same_keys.py)
+    address = models.CharField(max_length=255, blank=True)  # host:port at which webs reach it; "" is its socket alone
+    parts = models.JSONField(default=list, blank=True)  # what runs there: web, runner, queue
+    draining_at = models.DateTimeField(null=True, blank=True)  # since when it gets no new workspaces
+    lost_at = models.DateTimeField(
+        null=True, blank=True
+    )  # when it was declared lost, so that others lead its workspaces
     unclear = models.JSONField(default=list, blank=True)  # messages about sandboxes and programs of unknown owner
     capabilities = models.JSONField(
         default=dict

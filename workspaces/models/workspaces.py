@@ -75,6 +75,9 @@ class Workspace(models.Model):
     description = models.CharField(max_length=500, blank=True)
     environment = models.ForeignKey(Environment, models.PROTECT, related_name="workspaces")
     runner = models.ForeignKey(Runner, models.PROTECT, null=True, blank=True, related_name="workspaces")
+    placed_at = models.DateTimeField(null=True, blank=True)  # since when its files are on the host of its runner
+    # Who acts for it: raised whenever another runner takes it over. What was started under a lower one is refused.
+    lead_epoch = models.PositiveBigIntegerField(default=0)
     state = models.CharField(max_length=16, choices=State, default=State.CREATING)
     reason = models.TextField(blank=True)  # why it is in this state, as a message
     reason_code = models.CharField(max_length=16, choices=StateCode, blank=True)
