@@ -12,7 +12,7 @@ GROUPS = {
     "Start": ("up", "demo", "sign_in_url", "down"),
     "Agents": ("connect", "prove", "past", "disconnect", "agents", "create_token"),
     "Workspaces": ("push", "devcontainer", "secret"),
-    "Looking after it": ("doctor", "backup", "restore", "rotate_secrets", "accept_store", "take_over_host"),
+    "Looking after it": ("doctor", "backup", "restore", "rotate_secrets", "accept_store", "take_over_host", "host"),
     "People": ("reset_second_factor", "reopen_solo", "purge_person", "scrub"),
     "Checking": ("verify_passkeys",),
     "Parts of `up`, alone": ("runner", "queue", "qcluster"),
