@@ -8,6 +8,7 @@ from workspaces.models import (
     Command,
     Contact,
     HandedSecret,
+    HostAuthority,
     Manifest,
     Operation,
     Rehearsal,
@@ -158,6 +159,12 @@ class SecretFindingAdmin(OfWorkspace):
     list_filter = [OF_TEAM, ("kept_at", admin.EmptyFieldListFilter)]
     date_hierarchy = "found_at"
     exclude = ["path_sha256"]
+
+
+@admin.register(HostAuthority)
+class HostAuthorityAdmin(Shown):
+    list_display = ["installation", "made_at"]
+    exclude = ["value"]
 
 
 @admin.register(StoreIdentity)

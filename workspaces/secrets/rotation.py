@@ -3,6 +3,7 @@
 from dashboard.keys import keyring, sealed_files
 from dashboard.workers.failpoints import failpoint
 from workspaces import extensions
+from workspaces.host import membership
 from workspaces.models import HandedSecret, Secret
 from workspaces.secrets import associated_data, handed_associated_data
 
@@ -10,7 +11,7 @@ from workspaces.secrets import associated_data, handed_associated_data
 def encrypted_columns():
     """Return (queryset, function to the associated data) of each column encrypted with the ring's keys."""
     own = [(Secret.objects.all(), associated_data), (HandedSecret.objects.all(), handed_associated_data)]
-    return own + [column() for column in extensions.encrypted]
+    return [*own, membership.encrypted_column(), *(column() for column in extensions.encrypted)]
 
 
 def rotate(say=print) -> keyring.Ring:

@@ -87,6 +87,7 @@ def test_every_model_of_a_team_with_texts_is_searched():
         "BackupPlan",
         "Banner",
         "Channel",
+        "HostAuthority",
         "IdentityProvider",
         "NotificationSettings",
         "PushSubscription",
