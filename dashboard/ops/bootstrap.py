@@ -24,7 +24,7 @@ from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
 from dashboard.people import passkeys
 from dashboard.people.tokens import make_sign_in_link
-from workspaces.host import identity, same_keys
+from workspaces.host import identity, parts, same_keys
 from workspaces.models import Runner
 
 UNUSED = ["redoc*"]  # not collected: no page loads them, and Redoc is the largest static file of all
@@ -102,6 +102,12 @@ def forget_heartbeat():
     Runner.objects.filter(host=settings.HANDRAIL_HOST_NAME).update(heartbeat_at=None)
 
 
+def register():
+    """Write this host, its parts and its keys into its row, for the other hosts and for Status."""
+    row = identity.register()
+    Runner.objects.filter(pk=row.pk).update(web_at=None, queue_at=None)
+
+
 def collect_static(say):
     """Collect static files if any of them changed since the last start."""
     digest = hashlib.sha256(str(settings.STORAGES["staticfiles"]).encode())
@@ -133,7 +139,13 @@ def first_admin():
 
 
 def welcome() -> str:
-    """Return the line that `up` prints: the address, with a one-time sign-in link until anybody has signed in."""
+    """Return the line that `up` prints: the address, with a one-time sign-in link until anybody has signed in.
+
+    On a host without web it names the parts instead.
+    """
+    if not parts.run_here("web"):
+        here = " and ".join(settings.HANDRAIL_PARTS)
+        return f"Handrail runs its {here} on {settings.HANDRAIL_HOST_NAME}, for {settings.HANDRAIL_PUBLIC_URL}/"
     admin = first_admin()
     if admin is None:
         return f"Handrail is at {settings.HANDRAIL_PUBLIC_URL}/"
@@ -151,7 +163,8 @@ def prepare(say) -> None:
     migrate(say)
     forget_heartbeat()
     same_keys_as_others()
-    collect_static(say)
+    if parts.run_here("web"):
+        collect_static(say)
     tasks.arrange()
     for make in (vapid.private_key, log_key.private_key, keyring.load):  # now, so that the first backup has them
         make()

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
@@ -16,51 +15,41 @@ from django.db import DatabaseError, connection
 from dashboard.database import clock
 from dashboard.event_log import triggers
 from dashboard.event_log.verify import RENDER_SECONDS, verify_in_time
-from dashboard.files.locks import is_locked
 from dashboard.models import BackupPlan, Team
 from dashboard.net.addresses import in_url, to_call
-from dashboard.ops import database, scheduled_backups
+from dashboard.ops import database, host_findings, scheduled_backups
+from dashboard.ops.findings import Finding
 from dashboard.people import passkeys, sso
 from dashboard.workers import lanes, loop_watch
 from workspaces.changes import stores
-from workspaces.envelope.ring import is_held
-from workspaces.models import Runner, State, Workspace
+from workspaces.host import parts
+from workspaces.models import Runner
 
 QUEUE_STALE = 120.0  # seconds; the queue touches its heartbeat every 5
 DISK_NEEDED, DISK_COMFORT = 200 * 10**6, 2 * 10**9  # bytes
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The state of one part, a message, and how to fix it if it does not work."""
-
-    part: str
-    ok: bool
-    words: str
-    what_to_do: str = ""
-    needed: bool = True  # Handrail does not work without it
-    is_used: bool = False  # (a driver) workspaces are on it: without it these do not work, and Handrail does
-
-
 def needed_to_work() -> list[Finding]:
     """Return the quick checks for /readyz, made inside the web server. Messages are safe to show to anybody."""
-    parts = [Finding("web", True, "Running."), *_database(deep=False), *_store()]
-    return parts + [found for found in _drivers(brief=True) if found.is_used and not found.ok]
+    needed = [Finding("web", True, "Running."), *_database(deep=False), *_store()]
+    return needed + [found for found in _drivers(brief=True) if found.is_used and not found.ok]
 
 
 def examine(*, deep: bool) -> list[Finding]:
-    """Return all findings. `deep` also checks the database page by page and calls the web server over HTTP."""
-    web = _web() if deep else Finding("web", True, "Running.")
+    """Return all findings. `deep` also checks the database page by page and calls the web server over HTTP.
+
+    Only parts that this host is set up to run are judged.
+    """
     return [
-        web,
+        *_web(deep=deep),
         *_database(deep=deep),
         *_log(deep=deep),
-        _queue(),
+        *_queue(),
         *_lanes(),
         *_loops(),
         *_store(),
         _sqlite(),
-        _user_namespaces(),
+        *_user_namespaces(),
         *_unclear(),
         *_passkeys(),
         *_break_glass(),
@@ -69,7 +58,13 @@ def examine(*, deep: bool) -> list[Finding]:
     ]
 
 
-def _web() -> Finding:
+def _web(*, deep: bool) -> list[Finding]:
+    if not parts.run_here("web"):
+        return []
+    return [_call_web() if deep else Finding("web", True, "Running.")]
+
+
+def _call_web() -> Finding:
     host = to_call(settings.HANDRAIL_HOST)
     asked = http.client.HTTPConnection(host, settings.HANDRAIL_PORT, timeout=10)
     try:
@@ -88,19 +83,20 @@ def _web() -> Finding:
 
 
 def _database(*, deep: bool) -> list[Finding]:
-    """Check the database, and the runner, whose heartbeat is in the database."""
+    """Check the database, and the runner, whose heartbeat is in the database, where this host has one."""
+    has_runner = parts.run_here("runner")
     name = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}.get(connection.vendor, connection.vendor)
     try:
         misfit = database.misfit(database.applied_migrations())
         pending = [] if misfit else database.pending_migrations()
         damage = database.problems() if deep else []
-        runner = _runner(deep=deep)
+        runner = [host_findings.runner(deep=deep)] if has_runner else []
     except DatabaseError as error:
         words = f"{name} is not available ({type(error).__name__})."
         fix = "Check DATABASE_URL, and that the database server is running." if name != "SQLite" else ""
         return [
             Finding("database", False, words, fix or "Start Handrail with `make up`: that creates the database."),
-            Finding("runner", False, "Unknown while the database is not available."),
+            *([Finding("runner", False, "Unknown while the database is not available.")] if has_runner else []),
         ]
     if misfit:
         words, fix = misfit
@@ -114,7 +110,7 @@ def _database(*, deep: bool) -> list[Finding]:
         found = Finding(
             "database", True, f"{name} is available" + (" and passed its integrity check." if deep else ".")
         )
-    return [found, runner]
+    return [found, *runner]
 
 
 def _log(*, deep: bool) -> list[Finding]:
@@ -154,40 +150,11 @@ def _backups() -> list[Finding]:
     return [Finding("backups", True, words, needed=False)]
 
 
-def _runner(*, deep: bool) -> Finding:
-    """Check that at least one runner is alive; silent runners on other hosts are counted in the message.
-
-    `deep`: the one of this host also holds its lock, so that it is not called running just after it has ended.
-    """
-    now = clock.now()
-    runners = list(Runner.objects.filter(heartbeat_at__isnull=False).order_by("-heartbeat_at"))
-    if not runners:
-        return Finding("runner", False, "No runner is ready yet.", "Start Handrail with `make up`.")
-    alive = [runner for runner in runners if runner.is_alive and not (deep and _has_stopped(runner))]
-    age = round((now - runners[0].heartbeat_at).total_seconds())
-    if not alive and deep and _has_stopped(runners[0]):
-        return Finding("runner", False, f"Stopped, last heartbeat {age} s ago.", "Start Handrail with `make up`.")
-    if not alive:
-        return Finding(
-            "runner",
-            False,
-            f"No heartbeat for {age} s. Workspaces stay as they are; nothing new starts.",
-            "It restarts automatically; see the `runner` lines of `make up`.",
-        )
-    others = len(runners) - len(alive)
-    return Finding(
-        "runner",
-        True,
-        f"Running, last heartbeat {age} s ago." + (f" No heartbeat from {others} other hosts." if others else ""),
-    )
+def _queue() -> list[Finding]:
+    return [_queue_here()] if parts.run_here("queue") else []
 
 
-def _has_stopped(runner: Runner) -> bool:
-    """Return whether a runner of this host has ended: it holds a lock for as long as it runs."""
-    return runner.host == settings.HANDRAIL_HOST_NAME and not is_locked(settings.HANDRAIL_HOME / "runner.lock")
-
-
-def _queue() -> Finding:
+def _queue_here() -> Finding:
     file = settings.HANDRAIL_RUNTIME / "heartbeat" / "queue"
     try:
         age = time.time() - file.stat().st_mtime
@@ -217,7 +184,7 @@ def _lanes() -> list[Finding]:
 
 def _late(lane, seconds: float) -> Finding:
     way = "See the `queue` lines of `make up`. Its other tasks take long, or the queue does not run."
-    if lane.name not in settings.HANDRAIL_LANES:
+    if lane.name not in settings.HANDRAIL_LANES or not parts.run_here("queue"):
         way = f"Nothing on this host serves it: start `manage.py qcluster -n {lane.name}` on one."
     return Finding(f"lane {lane.name}", False, f"Its oldest task has waited {seconds:.0f} s.", way, needed=False)
 
@@ -286,7 +253,11 @@ _FORBIDS = {
 }
 
 
-def _user_namespaces() -> Finding:
+def _user_namespaces() -> list[Finding]:
+    return [_namespaces_of_users()] if parts.run_here("runner") else []
+
+
+def _namespaces_of_users() -> Finding:
     """Check that the sandbox driver may create user namespaces; root needs no permission."""
     for name, (forbidden, fix) in _FORBIDS.items():
         try:
@@ -310,6 +281,10 @@ def _unclear() -> list[Finding]:
     ]
 
 
+def _drivers(*, brief: bool = False) -> list[Finding]:
+    return host_findings.drivers(brief=brief) if parts.run_here("runner") else []
+
+
 def _passkeys() -> list[Finding]:
     """Report passkeys that were made for another HANDRAIL_PUBLIC_URL."""
     try:
@@ -328,45 +303,3 @@ def _break_glass() -> list[Finding]:
         return []
     way = "Name another one, or give this one a password: `manage.py sign_in_url NAME` signs in until then."
     return [Finding("single sign-on", False, words, way, needed=False)] if words else []
-
-
-def _envelope_text(abilities: dict | None) -> str:
-    """Return how far a driver holds programs to envelopes, as a sentence."""
-    if not abilities:
-        return "Whether programs can be held to envelopes is not known yet."
-    found = f"Landlock {abilities['landlock'] or 'none'}" + ("" if abilities["seccomp"] else ", no seccomp filters")
-    if is_held(abilities):
-        return f"Programs are held to envelopes ({found})."
-    return f"Programs are not held to envelopes ({found}{'' if abilities['mount_view'] else ', no mount views'})."
-
-
-def _drivers(*, brief: bool = False) -> list[Finding]:
-    """Report each driver as the newest runner probed it; nothing is known without a runner.
-
-    `brief` leaves out what names paths of the host: why a driver is not available, and what to do.
-    """
-    try:
-        runner = Runner.objects.filter(heartbeat_at__isnull=False).order_by("-heartbeat_at").first()
-    except DatabaseError:
-        runner = None
-    findings = []
-    for name, probe in sorted((runner.capabilities if runner else {}).items()):
-        notes = " ".join(probe.get("notes", []))
-        part, used = f"driver {name}", _workspaces_on(runner, name)
-        if probe.get("available"):
-            envelope = _envelope_text(probe.get("envelope"))
-            words = f"Available, isolation: {probe.get('isolation')}. {envelope} {notes}".strip()
-            findings.append(Finding(part, True, words, needed=False, is_used=bool(used)))
-        else:
-            reason = "" if brief else probe.get("reason")
-            words = f"{reason or 'Not available.'} {used} {'' if brief else notes}".strip()
-            what_to_do = "" if brief else probe.get("what_to_do", "")
-            findings.append(Finding(part, False, words, what_to_do, needed=bool(used), is_used=bool(used)))
-    return findings
-
-
-def _workspaces_on(runner: Runner, driver: str) -> str:
-    """Return how many workspaces of this host a driver runs, as a sentence; "" if none."""
-    kept = Workspace.objects.kept().filter(runner=runner, environment__driver=driver)
-    number = kept.exclude(state__in=[State.ARCHIVED, State.FAILED]).count()
-    return f"{number} {'workspace is' if number == 1 else 'workspaces are'} on it." if number else ""

@@ -15,7 +15,7 @@ from io import BytesIO
 
 import aiohttp
 
-from dashboard.ops.doctor import Finding
+from dashboard.ops.findings import Finding
 
 UPLOAD_BYTES = 50 * 1024 * 1024
 HOLD_SECONDS = 130  # seconds; a hook may be held for a day, and by default proxies end a request after 30 to 120

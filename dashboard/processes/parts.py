@@ -109,10 +109,11 @@ def _command(name: str):
 
 
 def parts_of_this_host(listening: list[socket.socket]) -> list[Part]:
-    """Return web, which serves on the listening sockets, runner and queue."""
+    """Return those of web, which serves on the listening sockets, runner and queue that HANDRAIL_PARTS names."""
     sockets = tuple(opened.fileno() for opened in listening)
-    return [
+    known = [
         Part("web", partial(_serve, sockets), 30, check_web, keep=sockets),
         Part("runner", partial(_command, "runner"), 30, check_heartbeat_file),
         Part("queue", partial(_command, "queue"), 90, check_heartbeat_file),
     ]
+    return [part for part in known if part.name in settings.HANDRAIL_PARTS]

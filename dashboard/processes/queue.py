@@ -11,6 +11,7 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -37,6 +38,7 @@ from dashboard.processes.forked import Child
 from dashboard.workers import lanes
 from dashboard.workers.lanes import LANES, Lane
 from dashboard.workers.wakes import empty, listening_by_signal
+from workspaces.host import parts
 from workspaces.services import schedules
 
 logger = logging.getLogger("handrail.queue")
@@ -109,6 +111,8 @@ class Queue:
             (settings.HANDRAIL_RUNTIME / "heartbeat" / "queue").touch()
         except OSError:
             pass  # no supervisor made the folder, so nobody watches it
+        with suppress(DatabaseError, InterfaceError):  # said by the next look at the queue
+            parts.beat("queue")
 
     def _start_waiting(self) -> bool:
         """Start what waits and queue what is due; return whether there was anything. Database errors are logged."""

@@ -1,5 +1,7 @@
 """`make up`: start web, runner and queue, restart those that end, kill those that hang, and stop all of them.
 
+HANDRAIL_PARTS names the parts of this host.
+
 Each part leads its own process group, and no process of a group outlives the supervisor: the supervisor ends them when
 it stops, the warden (dashboard/workers/warden.py) when the supervisor is killed, and the kernel ends at least the
 leaders if both are killed at once. Sandboxes and host processes are in sessions of their own and keep running; the next
@@ -29,6 +31,7 @@ from dashboard.processes.listening import listen
 from dashboard.processes.parts import Part, heartbeat_of, parts_of_this_host, preload
 from dashboard.workers import warden
 from dashboard.workers.loop_watch import STACKS
+from workspaces.host import parts
 
 MIN_RESTART_DELAY, MAX_RESTART_DELAY = 0.5, 30.0  # seconds; doubled with each restart in a row
 STABLE_AFTER = 60.0  # seconds; a part that ran longer than this is restarted after MIN_RESTART_DELAY
@@ -83,16 +86,15 @@ class Supervisor:
             self.kill_now.set()
 
     async def run(self, started: Callable[[], None]):
-        """Run until stopped; call `started` once the web server has answered."""
+        """Run until stopped; call `started` once the first part has answered: the web server, where one runs here."""
         _allow_many_files()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.stop)
         self._start_warden()
         self._in_background(self._keep_warden())
-        web = self.parts[0]
         keepers = [asyncio.create_task(self._keep_running(part)) for part in self.parts]
-        waiting = asyncio.create_task(web.ready.wait())
+        waiting = asyncio.create_task(self.parts[0].ready.wait())
         stopped = asyncio.create_task(self.stopping.wait())
         await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():
@@ -277,8 +279,9 @@ def up():
     """Run Handrail in the foreground until SIGINT, SIGTERM or SIGHUP. Raise StartRefused if it must not start."""
     bootstrap.runtime_folder()
     lock_fd = lock_home()
-    listening = listen()
+    listening = listen() if parts.run_here("web") else []
     bootstrap.prepare(say)
+    bootstrap.register()
     warnings = [*bootstrap.warnings(), *bootstrap.first_warnings()]
     lines = [bootstrap.welcome(), *(f"Warning: {warning}" for warning in warnings)]
     connections.close_all()

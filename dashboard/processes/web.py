@@ -19,11 +19,14 @@ from daphne.server import Server, reactor, twisted_loop
 from dashboard.asgi import application  # sets Django up
 
 from django.conf import settings  # isort:skip
+from django.db import connection  # isort:skip
 
 from dashboard.database import outages  # isort:skip
 from dashboard.database.errors import is_away  # isort:skip
+from dashboard.database.threads import query_in_thread  # isort:skip
 from dashboard.workers.loop_watch import LoopWatch  # isort:skip
 from dashboard.processes import body_limits  # isort:skip
+from workspaces.host import parts  # isort:skip
 
 logger = logging.getLogger("handrail.web")
 CHUNK_BYTES = 64 * 1024
@@ -220,13 +223,27 @@ def serve(first: int, *more: int):
     tempfile.tempdir = str(incoming)
     # daphne listens on one descriptor for each endpoint, and takes all of them for IPv4.
     server = WebServer(application, endpoints=[f"fd:fileno={first}"], verbosity=0)
-    server.ready_callable = lambda: [_listen(server, fd) for fd in more]
+    server.ready_callable = partial(_begin, server, more)
     watch = LoopWatch("web")
     watch.start(twisted_loop)
     try:
         server.run()
     finally:
         watch.stop()
+
+
+def _begin(server: WebServer, more: tuple[int, ...]):
+    """Listen on the other sockets too, and tell other hosts that this web is up, from now on."""
+    for fd in more:
+        _listen(server, fd)
+    if connection.vendor == "postgresql":
+        server.beating = asyncio.ensure_future(_beat_forever())
+
+
+async def _beat_forever():
+    while True:
+        await outages.patiently(partial(query_in_thread, parts.beat, "web"))
+        await asyncio.sleep(parts.BEAT_S)
 
 
 def _listen(server: Server, fd: int):

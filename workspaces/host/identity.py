@@ -66,6 +66,7 @@ def register() -> Runner:
         "installation": installation(),
         "home": str(settings.HANDRAIL_HOME)[:400],
         "keys": same_keys.fingerprints(),
+        "parts": list(settings.HANDRAIL_PARTS),
     }
     with transaction.atomic():
         _refuse(Runner.objects.locked().filter(host=settings.HANDRAIL_HOST_NAME).first())

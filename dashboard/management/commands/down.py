@@ -2,11 +2,13 @@ import time
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db.models import Q
 
 from dashboard.files.locks import is_locked
 from dashboard.models import Actor
 from dashboard.problems import Problem
 from workspaces import lifecycle, operations
+from workspaces.host import parts
 from workspaces.models import Operation, Runner, State, Workspace
 from workspaces.services import idle
 
@@ -17,18 +19,21 @@ STARTS = ("create", "resume")
 
 class Command(BaseCommand):
     help = (
-        "Stop all running workspaces, each with a snapshot, and archive ephemeral ones. `make up` must be running, and "
-        "keeps running."
+        "Stop all running workspaces of this host, each with a snapshot, and archive ephemeral ones. `make up` must be "
+        "running, and keeps running."
     )
     requires_system_checks = []
 
     def handle(self, **options):
+        if not parts.run_here("runner"):
+            self.stdout.write("This host has no runner, so no workspace is on it. Ctrl-C ends its `make up`.")
+            return
         self.deadline = time.monotonic() + TIMEOUT
-        troubles = [self._wait_for_start(start) for start in Operation.objects.open().filter(kind__in=STARTS)]
+        here = Q(workspace__runner=None) | Q(workspace__runner__host=settings.HANDRAIL_HOST_NAME)
+        starts = Operation.objects.open().filter(here, kind__in=STARTS)
+        troubles = [self._wait_for_start(start) for start in starts]
         asked = []
-        for workspace in (
-            Workspace.objects.kept().filter(state=State.READY).select_related("environment").order_by("key")
-        ):
+        for workspace in self._up_here():
             try:
                 asked.append((workspace, lifecycle.stop(workspace, by=Actor.system("down"))))
             except Problem as problem:
@@ -46,6 +51,10 @@ class Command(BaseCommand):
                 self.stdout.write(f"{workspace.key}: {done}")
         if any(troubles):
             raise CommandError("\n".join(filter(None, troubles)))
+
+    def _up_here(self):
+        ready = Workspace.objects.kept().filter(state=State.READY, runner__host=settings.HANDRAIL_HOST_NAME)
+        return ready.select_related("environment").order_by("key")
 
     def _wait_for_start(self, start: Operation) -> str:
         """Wait until a workspace has started, so that it can be stopped; return a message if it does not."""
