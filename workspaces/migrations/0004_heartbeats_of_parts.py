@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("workspaces", "0002_hosts"),
+        ("workspaces", "0003_host_authority"),
     ]
 
     operations = [
