@@ -55,7 +55,7 @@ def test_a_screen_has_at_least_so_many_rows(person, product, ask, screen, least)
 def test_alike_calls_open_in_their_row_and_stay_open_when_one_more_comes(listed, ask):
     for number in range(3):
         ask(f"git push origin alike-{number}")
-    page = listed()
+    page = listed("?q=alike")
     row = page.locator(".row.group", has_text="3 × git push")
     row.locator("summary").click()
     expect(row.get_by_role("cell", name="git push origin alike-2")).to_be_visible()
@@ -97,7 +97,7 @@ def test_a_question_is_answered_with_one_tap(listed, product, token):
     options = [{"label": "main"}, {"label": "next"}]
     body = {"tool": "AskUserQuestion", "arguments": {"questions": [{"question": "Which?", "options": options}]}}
     asked = product.post("/api/v1/actions", token, body | {"mode": "gate"}).json
-    page = listed()
+    page = listed("?q=Which")
     page.locator(f"#action-{asked['id']}").get_by_role("button", name="next").click()
     expect(page.locator(".notice").first).to_contain_text("Answered")
     assert product.get(f"/api/v1/actions/{asked['id']}", token).json["status"] == "approved"

@@ -118,7 +118,7 @@ def test_a_body_around_the_first_limit_arrives_whole(product, token, size):
 
 
 def test_an_upload_leaves_the_reserve_of_the_disk(new_product):
-    product = new_product(HANDRAIL_RESERVE_BYTES=str(10**18))
+    product = new_product(HANDRAIL_RESERVE_BYTES=str(10**17))
     product.start()
     token = product.agent_token()
     for size in (10, 64 * 1024):

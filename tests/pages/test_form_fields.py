@@ -31,7 +31,7 @@ CODE = {
     "notifications": {"url"},
     "workspace-terminals": {"command"},
     "workspace-network": {"host"},
-    "policy": {"try"},
+    "policy": {"try-command"},
     "team": {"address"},
     "log-targets": {"address"},
     "teams": {"slug"},

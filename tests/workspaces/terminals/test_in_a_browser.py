@@ -180,9 +180,9 @@ def test_web_and_runner_are_killed_and_the_page_goes_on(person, product, opened,
     if page.locator("#terminal-unsent").is_visible():  # it took long: what was typed meanwhile waits for a word
         page.get_by_role("button", name="Send").click()
     page.keyboard.type("three\n")
-    # Rows are read out one by one: the last may be there before the one above it.
-    page.wait_for_function(f"() => /2\\s+two[^]*3\\s+three/.test({SPOKEN})", timeout=20_000)
-    text = page.evaluate(SPOKEN)
+    # Rows are read out one by one and anew when they change: what was looked at is what is compared.
+    whole = f"() => {{ const text = {SPOKEN}; return /2\\s+two[^]*3\\s+three/.test(text) && text; }}"
+    text = page.wait_for_function(whole, timeout=20_000).json_value()
     assert [line.split() for line in text.splitlines() if re.match(r"\s+\d", line)] == [
         ["1", "one"],
         ["2", "two"],
