@@ -71,8 +71,8 @@ def send(channel: Channel, title: str, body: str):
     """Send one message. Raise NotSent."""
     try:
         url = keyring.load().decrypt(channel.value, associated_data(channel)).decode()
-    except keyring.Unreadable:
-        raise NotSent("Its URL can't be decrypted. Add the channel again.") from None
+    except keyring.Unreadable as error:
+        raise NotSent("Its URL can't be decrypted. Add the channel again.") from error
     plugin = _plugin(url)
     if plugin is None:
         raise NotSent("Its URL is no longer valid. Add the channel again.")

@@ -178,7 +178,8 @@ def _note_failure(sender: Sender, row: Outgoing, error: NotSent, now: datetime):
     ends = sender.gives_up and (not error.again or failures > len(sender.waits))
     following = None if ends else now + max(sender.wait(failures), error.wait)
     _unchanged(row).update(failures=failures, problem=str(error)[:200], next_try_at=following)
-    logger.warning("%s %s failed, %s in a row: %s", row._meta.verbose_name, row.pk, failures, error)
+    why = f"{error} ({error.__cause__})" if error.__cause__ else error
+    logger.warning("%s %s failed, %s in a row: %s", row._meta.verbose_name, row.pk, failures, why)
 
 
 def _unchanged(row: Outgoing) -> models.QuerySet:

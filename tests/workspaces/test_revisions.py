@@ -105,7 +105,7 @@ def test_a_revision_is_taken_again_after_going_back_to_what_was_there_before_it(
 
 def test_a_revision_is_stopped_before_a_file_is_changed(desk):
     key = made_of(desk, ("a", b"a1\n"))
-    many = upload(desk, ("a", b"a2\n"), *((f"d{number % 20}/f{number}", b"%d\n" % number) for number in range(3000)))
+    many = upload(desk, ("a", b"a2\n"), *((f"d{number % 20}/f{number}", b"%d\n" % number) for number in range(15_000)))
     asked = desk.post(f"/workspaces/{key}/revisions", {"upload": many, "how": "merge"}, 202).json["operation"]
     stopped = desk.post(f"/workspaces/{key}/operations/{asked}/stop", {}, 202).json
     assert stopped["asked_to_stop"] is True

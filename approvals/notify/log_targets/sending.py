@@ -77,8 +77,8 @@ def _taken(send: Callable):
 def _to_webhook(target: LogTarget, events: list[Event], now: datetime) -> Callable:
     try:
         secret = keyring.load().decrypt(target.value, targets.associated_data(target))
-    except keyring.Unreadable:
-        raise NotSent("Its signing key can't be decrypted. Add the target again.") from None
+    except keyring.Unreadable as error:
+        raise NotSent("Its signing key can't be decrypted. Add the target again.") from error
     body, timestamp = formats.webhook_body(target.team, events), str(int(now.timestamp()))
     name = f"{target.pk}-{events[0].seq}-{events[-1].seq}"
     headers = {

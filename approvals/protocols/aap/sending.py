@@ -40,8 +40,8 @@ class Webhooks(Sender):
             raise NotNeeded
         try:
             secret = keyring.load().decrypt(instance.value, registrations.associated_data(instance)).decode()
-        except keyring.Unreadable:
-            raise NotSent("Its signing secret can't be decrypted. Register the instance again.") from None
+        except keyring.Unreadable as error:
+            raise NotSent("Its signing secret can't be decrypted. Register the instance again.") from error
         event = webhooks.resolved_event(instance, request)
         return Message(lambda: asyncio.run(webhooks.deliver(instance.url, secret, event, now)), request)
 
