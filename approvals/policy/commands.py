@@ -237,8 +237,8 @@ def _lister(simple, only_reads):
         lists = {"-l", "--files-with-matches", "-rl", "-lr", "--files", "--name-only"} & set(options)
         if texts[:2] == ["git", "ls-files"]:
             others = any(re.fullmatch(r"-[a-z]*[oi][a-z]*|--others|--ignored", text) for text in options)
-            safe = len(operands) > 1 and not any(map(fits_secret, operands[1:]))
-            return "git", others or not (only_reads or safe)
+            secret = any(map(fits_secret, operands[1:]))
+            return "git", others or secret or not (only_reads or len(operands) > 1)
         if texts[0] in ("git", "rg", "grep") and lists and "--format" not in " ".join(texts):
             return "git", _searches_hidden(texts[0], options, operands)
         if texts[0] in ("fd", "fdfind", "ls"):

@@ -4,7 +4,7 @@ import re
 
 from .environment import SAFE_VARIABLES
 from .shell import Unreadable
-from .shell_words import HASH, OPAQUE, Cells, Word, names
+from .shell_words import HASH, JOB, OPAQUE, Cells, Word, names
 from .step_budget import spend
 
 KNOWN_VARIABLES = names("? # $ ! @ * RANDOM SECONDS LINENO UID EUID USER LOGNAME HOSTNAME")
@@ -167,6 +167,9 @@ class Expansions:
         if simple and known is not None and HASH in known.inner:
             cells.add_hash()
             return
+        if simple and (name == "!" or (known is not None and JOB in known.inner)):
+            cells.add_job(quoted=quoted)
+            return
         if simple and known is not None and not known.opaque:
             if quoted:
                 cells.add(known.text, quoted=True)
@@ -203,7 +206,9 @@ def prints_hashes(commands):
         return False
     rest = [word for word in words[2:] if not re.fullmatch(PRINTS_HASHES[texts[1]], word.text)]
     named = all(REVISION.fullmatch(word.text) for word in rest if word.literal)
-    found = all(word.inner and REVISION.fullmatch("x" + word.text.replace(OPAQUE, "")) for word in rest if word.opaque)
+    found = all(
+        HASH in word.inner and REVISION.fullmatch("x" + word.text.replace(OPAQUE, "")) for word in rest if word.opaque
+    )
     plain = not any(word.glob or word.pipe or word.text.startswith("-") for word in rest)
     return bool(rest) and named and found and plain
 

@@ -94,6 +94,7 @@ class FileJudge:
         self.simple = simple
         self.follows = False  # True for programs that read what links in a folder lead to
         self.opens = True  # False for programs that only list folders or leave secrets out
+        self.names_only = False  # True for programs that show nothing of what is in a file
         self.hides = False  # True for programs that leave hidden files closed
         self.rewrites = False  # True for formatters run in the mode that changes files
 
@@ -142,7 +143,8 @@ class FileJudge:
         if place.unclear:
             return unknown(f"reads a path that {place.unclear}")
         if place.secret or (word.glob and glob_may_hit_secret(word.text)):
-            held = "runs" if place.temporary else ""
+            # An envelope masks the content; of a name there is nothing to ask a person.
+            held = "runs" if place.temporary or (self.names_only and place.inside) else ""
             says = f"reads {name}, where secrets are kept"
             return Effect("read", says, "high", "no", name, (word.text,), place, held=held)
         held = (

@@ -22,6 +22,7 @@ ENDING = re.compile(
 )
 MAKES = ("make", "gmake", "nox", "tox")
 CALM = names("test tests t check c lint build b fmt format bench clippy doc docs typecheck")
+DRY = names("-n --dry-run --just-print --recon")
 STARTING = ("start", "unknown", "run")
 # Programs whose words name what a service or a repository does; their own handlers know which of it leaves.
 KNOWN = names(
@@ -49,6 +50,8 @@ def effects_of_name(words, effects):
     program = words[0].text.rpartition("/")[2]
     if program in KNOWN or program in READS or program in WRITES or (program in BUILDS and program not in MAKES):
         return []
+    if program in ("make", "gmake") and DRY & {word.text for word in words[1:] if word.literal}:
+        return []  # it prints what it would do
     named = next((text for text in _named(words, program) if says_so(text)), "")
     if not named:
         return []

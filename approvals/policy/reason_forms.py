@@ -33,6 +33,7 @@ CLAUSES = (
     _("runs {name}, which obeys settings and programs of the workspace"),
     _("runs {name}, which obeys the project's settings"),
     _("runs {name}, which the policy trusts"),
+    _("runs {name}, which works on this machine"),
     _("runs {name}, which the project installed"),
     _("runs {name} of the project's packages, which the policy trusts"),
     _("runs {name} of another folder"),

@@ -187,6 +187,8 @@ def from_address(name, texts):
 def _shorthands(name, operands):
     """Return the operands that npm and the like take for a repository of GitHub: `owner/name`."""
     at = next((at for at, text in enumerate(operands) if text in INSTALL_VERBS | RUN_VERBS), -1)
+    if operands[at : at + 1] == ["run"] and name not in RUNNERS:
+        return []  # a script of the project, whatever its name
     if name in RUNNERS:
         packages = operands[:1]
     else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from .step_budget import spend
 
 HASH = "hash"  # in Word.inner: what is not known in it is a hash that git prints, or nothing
+JOB = "job"  # in Word.inner: it is the number of a process that this shell has started
 OPAQUE = "\ufffc"  # stands for text that is known only when the command runs
 MAX_BRACES = 64
 VALUE = "value"  # marks characters of an unquoted variable: wildcards count there, braces and tildes do not
@@ -48,7 +49,7 @@ class Cells:
         self.foreign = self.splits = self.pipe = False
         self.plain = True
         self.glob = False
-        self.hashes = 0
+        self.hashes = self.jobs = 0
         self.fetched = ""
 
     def add(self, text, *, quoted):
@@ -71,7 +72,14 @@ class Cells:
         self.cells.append((OPAQUE, True))
         self.hashes += 1
 
+    def add_job(self, *, quoted):
+        """Add the number of the job that this shell started last."""
+        self.add_opaque(quoted=quoted)
+        self.jobs += 1
+
     def inner(self, text):
+        if self.jobs and text == OPAQUE * self.jobs:
+            return (JOB,)
         return (HASH,) if self.hashes and text.count(OPAQUE) == self.hashes else ()
 
     def add_unquoted(self, raw):

@@ -53,10 +53,9 @@ def _compiler(name, words, judge, building, reading):
         return [*found, impacts.builds(f"runs {name} {verb}, which runs the project's own code")]
     if verb in reading or verb == "help":
         if name == "go" and verb == "list" and any(word.text in ("-m", "-u") for word in own):
-            return [
-                *found,
-                impacts.Effect("network", "asks the module proxy (go list -m)", "high", "yes", spelled=("-m",)),
-            ]
+            says, asks = "asks the module proxy (go list -m)", any(word.text in ("-u", "-versions") for word in own)
+            held = "" if asks else "runs"  # as in `go mod tidy`
+            return [*found, impacts.Effect("network", says, "high", "yes", spelled=("-m",), held=held)]
         sets = verb == "env" and any(word.text.startswith("-") or "=" in word.text for word in own)
         return [*found, impacts.unknown("changes the settings of go")] if sets else found
     if name == "go" and verb == "mod" and own and own[0].text in GO_MOD_READS:

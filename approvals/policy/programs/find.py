@@ -48,6 +48,8 @@ def find(name, words, simple, judge):
             met = met_below(starts or [Word(".")], texts[:at], judge)
         if test in EXEC:
             rest, more = _exec(test, rest, names_safe, judge)
+            if names_safe and _is_named(texts[:at]) and _all_inside(starts, judge):
+                more = [_of_names(effect, judge) for effect in more]
             found += standing_for(more, met)
         elif test == "-delete":
             deleted = _delete(words, starts or [Word(".")], judge)
@@ -64,6 +66,26 @@ def find(name, words, simple, judge):
         else:
             found.append(impacts.unknown(f"uses {test[:40]}, which is not a known harmless option of find"))
     return found
+
+
+def _is_named(texts):
+    """Return True if each file met has to have a name: no other expression may meet what has none."""
+    if {"!", "-not", "-o", "-or", ",", "("} & {*texts}:
+        return False
+    return any(test in ("-name", "-iname") and value.strip("*?.") for test, value in pairwise(texts))
+
+
+def _of_names(effect, judge):
+    """Return the deletion of all files for that of the files which have a name, as `-delete` has it."""
+    whole = effect.kind == "delete" and effect.place is not None and effect.place.lexical == f"{judge.world.root}/*"
+    if not whole or effect.tier != "high":
+        return effect
+    return replace(effect, says="deletes files that have a certain name", held="runs")
+
+
+def _all_inside(starts, judge):
+    places = [place for start in starts or [Word(".")] for place in judge.places(start)]
+    return all(place.inside for place in places) and not any(start.opaque or start.glob for start in starts)
 
 
 def _is_top(starts, judge):

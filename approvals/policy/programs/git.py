@@ -61,6 +61,7 @@ READS = parse_table(
     cherry : -v : rev*
     range-diff : --no-dual-color --creation-factor=num {_flat(DIFF)} : rev*
     help : -a : text*
+    archive : -v -l --list --format=text --prefix=text -o=out --output=out --worktree-attributes : rev*
     fsck : --full --no-dangling --unreachable :
     """,
     "reads",
@@ -82,6 +83,11 @@ READ_ONLY_FORMS = parse_table(
     "reads",
     "git",
 )
+# Subcommands that show nothing of what is in a file, with the options by which they do.
+NAMES_ONLY = dict.fromkeys(("ls-files", "ls-tree", "check-ignore", "check-attr", "shortlog"), re.compile("$.")) | {
+    "status": re.compile(r"-[A-Za-z]*v.*|--verbose"),
+    "log": re.compile(r"-[A-Za-z0-9]*[pucWLU].*|--(?:patch|unified|word-diff|color|cc|function-context|check).*"),
+}
 SECRET_SETTING = re.compile(r"(?i)header|cookie|credential|passw|token|secret|proxy|insteadof|\.key$|auth")
 ADDRESS_SETTING = re.compile(r"(?i)^(?:remote|submodule|branch|url|lfs)\.|url$")
 GLOBAL = {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"}
@@ -130,9 +136,14 @@ def git(name, words, simple, judge):
         return [*found, impacts.local(f"changes the repository with git reflog {rest[0].text}", spelled=(verb,))]
     if verb in READS:
         arguments, problems = read_arguments(READS[verb], rest)
+        if problems and verb in changes.NOT_HELD:
+            return found + changes.effects_of_change(verb, rest, judge)
         if verb == "grep":
             found += searches.of_pathspecs(rest, judge.simple, judge)
-        return found + judged_arguments(arguments, problems, "git", judge)
+        judge.names_only = verb in NAMES_ONLY and not any(NAMES_ONLY[verb].fullmatch(word.text) for word in rest)
+        found += judged_arguments(arguments, problems, "git", judge)
+        judge.names_only = False
+        return found
     if verb in READ_ONLY_FORMS and _reads_only(verb, rest):
         found += _printed_settings(verb, [word.text for word in rest])
         return found + [e for w in rest for e in revision(w, verb, judge)]

@@ -163,7 +163,8 @@ def _unattended(verb, words, simple):
 def _local(verb, words, judge):
     words = _unattended(verb, words, judge.simple)
     arguments, problems = read_arguments(LOCAL[verb], words)
-    found = judged_arguments(arguments, problems, "git", judge)
+    of_index = verb == "rm" and not problems and any(word.text == "--cached" for word in words)
+    found = [] if of_index else judged_arguments(arguments, problems, "git", judge)  # there it leaves the files alone
     loud = sorted({a.option for a in arguments if a.kind == "loud"})
     operands = [a.word for a in arguments if not a.option]
     written = _restored_paths(verb, words, operands, judge)

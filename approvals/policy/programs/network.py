@@ -70,6 +70,8 @@ RAW += (
     "sendmail",
 )
 RAW += ("helm", "terraform", "tofu", "ansible", "ansible-playbook", "flyctl", "vercel", "netlify", "heroku", "wrangler")
+# Options of rsync with which it may leave the machine, or reads what its words do not say.
+REMOTE_SHELL = re.compile(r"-[A-Za-z]*e|--(?:rsh|rsync-path|daemon|server|address|port|sockopts|config|password-file)")
 DESTROYS = {("terraform", "destroy"), ("tofu", "destroy"), ("helm", "uninstall"), ("gh", "repo")}
 
 
@@ -199,7 +201,10 @@ def raw(name, words, simple, judge):
         return []
     tier = "critical" if (name, verb) in DESTROYS else "high"
     if name == "rsync" and not any(":" in text for text in texts if not text.startswith("-")):
-        return [services.connects(name, texts, tier), *_copied_below(words, judge)]
+        connects = services.connects(name, texts, tier)
+        if not any(map(REMOTE_SHELL.match, texts)) and all(word.literal for word in words):
+            connects = replace(connects, kind="unknown", says="copies with rsync", held="runs")
+        return [connects, *_copied_below(words, judge)]
     return [services.connects(name, texts, tier, simple, judge)]
 
 

@@ -42,6 +42,7 @@ VALUED = {
     "dotnet": "-v --version -s --source -f --framework --package-directory",
     "dnf": "--enablerepo --disablerepo --releasever -x --exclude --setopt",
 }
+VALUED_BY_NPX = names(f"{VALUED['npx']} --registry")
 SAME = {"pnpm": "npm", "yarn": "npm", "bun": "npm", "pip3": "pip", "apt-get": "apt", "bunx": "npx", "yum": "dnf"}
 # The hosts from which a package manager fetches what its project names: the domain, and the names below it.
 _REGISTRY_DOMAINS = {

@@ -1,11 +1,13 @@
 """Look up what is known about a program and turn its words into effects."""
 
 import re
+from dataclasses import replace
 
 from .. import impacts
 from ..paths import glob_may_hit_secret, is_secret
 from ..shell_words import HASH, names
-from . import searches
+from ..verdict import worst
+from . import local_forms, searches
 from .edits import edited_in_place
 from .grammar import Grammar, parse_table, read_arguments
 from .scripts import script_effects
@@ -18,6 +20,8 @@ HANDLERS = {}
 KINDS = {}
 LISTERS = names("ls tree du df fd fdfind eza exa cloc tokei scc")
 TEXT_ONLY = {"echo", ":", "true", "false", "printf", "test", "[", "[["}
+# Programs that print names, sizes and times of files, and nothing of what is in them.
+NAMES_ONLY = LISTERS - {"cloc", "tokei", "scc"} | names("stat file wc realpath readlink")
 # Programs without any option that writes or starts something: an option from a wildcard does no harm there.
 HARMLESS_FLAGS = TEXT_ONLY | {
     "ls", "cat", "grep", "egrep", "fgrep", "wc", "head", "tail", "stat", "du", "basename", "dirname", "cut", "md5sum",
@@ -95,6 +99,11 @@ def program_effects(words, simple, judge):
             return weighed(name.rpartition("/")[2], words[1:], simple, judge, found, shown=name)
         name = name.rsplit("/", 1)[-1]
     found = _by_name(name, words, simple, judge)
+    tier = worst(effect.tier for effect in found)
+    if tier in ("medium", "high") and (local := local_forms.effect_of(name, words[1:])):
+        judge.within += named_in(words[1:], judge)
+        calm = [replace(effect, held="runs") for effect in found if effect.tier != "high"]
+        return [*calm, *([local] if tier == "high" else [])]
     if any(effect.kind in ("start", "unknown", "run") for effect in found):
         judge.within += named_in(words[1:], judge)
     return weighed(name, words[1:], simple, judge, found)
@@ -213,10 +222,12 @@ def by_grammar(grammar, name, words, simple, judge):
     arguments, problems = read_arguments(grammar, words)
     judge.rewrites = rewrites(name, {word.text for word in words})
     judge.opens = name not in LISTERS
+    judge.names_only = name in NAMES_ONLY
     searches.set_up(name, words, judge)
     # busybox's grep follows links for -r; with a choice of names as well, only those count that -R follows.
     judge.follows &= judge.opens or name not in searches.SEARCHES or not {"-r", "-rn"} & {word.text for word in words}
     found = judged_arguments(arguments, problems, name, judge)
+    judge.names_only = False
     if name in searches.SEARCHES and not any(a.kind == "dir" and not a.word.glob for a in arguments):
         found += searches.of_current_folder(name, words, simple, judge)
     if grammar.nature == "builds":

@@ -1,5 +1,6 @@
 """sed: which commands of its language only print, and what the others write."""
 
+import itertools
 import re
 import string
 from dataclasses import replace
@@ -29,6 +30,9 @@ def sed(name, words, simple, judge):
     edits = [a for a in arguments if a.option in ("-i", "--in-place")] or any(_in_place(w.text) for w in words)
     found = [impacts.unknown(says) for says, word in problems]
     operands = [a.word for a in arguments if not a.option]
+    if edits and _of_bsd(words):
+        # GNU's sed takes the empty word for a script or a file: it changes nothing by it, and the script is no file.
+        operands = [word for at, word in enumerate(operands) if at or word.text]
     scripts = [a.word for a in arguments if a.kind == "sed" and a.option]
     if not scripted and operands:
         scripts, operands = [operands[0]], operands[1:]
@@ -47,6 +51,11 @@ def sed(name, words, simple, judge):
         for suffix in suffixes:
             found += judge.writes(replace(operand, text=operand.text + suffix))
     return found
+
+
+def _of_bsd(words):
+    """Return True for `sed -i '' …`, where sed as on macOS takes the empty word for the ending of the copies."""
+    return any(flag.text == "-i" and word.literal and not word.text for flag, word in itertools.pairwise(words))
 
 
 def _in_place(text):

@@ -1,10 +1,12 @@
 """Shell builtins, and programs that start others."""
 
+import itertools
 import re
 from dataclasses import replace
 
 from .. import impacts
 from ..rules import INTERPRETERS, SHELLS, WRAPPERS
+from ..shell_words import JOB
 from ..verdict import TIERS
 from . import packages, services
 from .edits import edited_in_place
@@ -27,7 +29,7 @@ OUTSIDE_SERVICES = ("busctl", "dbus-send", "gdbus", "journalctl", "loginctl", "x
 OUTSIDE_SERVICES += ("docker-compose", "nerdctl", "colima", "minikube", "vagrant", "virsh", "multipass", "machinectl")
 OUTSIDE_SERVICES += ("wsl", "wsl.exe", "cmd.exe", "powershell.exe", "explorer.exe", "security", "secret-tool", "pass")
 FOREIGN_PACKAGE = re.compile(r"://|^git[+@]|^(?:github|gitlab|bitbucket):|^--?(?:registry|c|call)\b|\ufffc")
-JOB = re.compile(r"%[%+-]?\d*")
+JOB_NUMBER = re.compile(r"%[%+-]?\d*")
 
 
 @handles("echo", ":", "true", "false")
@@ -66,7 +68,10 @@ def read(name, words, simple, judge):
 @handles("printenv")
 def environment(name, words, simple, judge):
     """Judge printing the environment; an envelope has one without secrets only as far as they are known."""
-    return [impacts.Effect("read", "prints the environment, where secrets may be", "high", "no", "the environment")]
+    says, held = "prints the environment, where secrets may be", ""
+    if words and all(word.literal and word.text.isidentifier() for word in words):
+        held = "runs"  # as `echo $NAME`
+    return [impacts.Effect("read", says, "high", "no", "the environment", held=held)]
 
 
 @handles("cd")
@@ -174,10 +179,14 @@ def outside_service(name, words, simple, judge):
 
 @handles(*MACHINE)
 def machine(name, words, simple, judge):
-    if name == "kill" and words and all(JOB.fullmatch(word.text) for word in _targets(words)):
+    if name == "kill" and words and all(map(_is_own_job, _targets(words))):
         return [impacts.local("ends jobs of this shell")]
     says = "ends processes" if "kill" in name else f"changes the machine with {name}"
     return [impacts.harmful(says, spelled=words[0].text if words else name)]
+
+
+def _is_own_job(word):
+    return JOB in word.inner or (word.literal and JOB_NUMBER.fullmatch(word.text) is not None)
 
 
 def _targets(words):
@@ -209,8 +218,19 @@ def package_runner(name, words, simple, judge):
         judge.within += judge.inner(rest)
     judge.within += named_in(rest, judge)
     # Most often the project has the package; where it has not, the envelope's list of hosts decides.
-    elsewhere = any(FOREIGN_PACKAGE.search(word.text) for word in rest)
+    elsewhere = any(FOREIGN_PACKAGE.search(word.text) for word in _of_runner(rest))
     return [effect if elsewhere else replace(effect, held="runs")]
+
+
+def _of_runner(words):
+    """Return the words up to the package that npx fetches, with those of its own options."""
+    rest = iter(words)
+    for word in rest:
+        yield word
+        if word.text in packages.VALUED_BY_NPX:
+            yield from itertools.islice(rest, 1)
+        elif not word.text.startswith("-"):
+            return
 
 
 def register_mkfs():
