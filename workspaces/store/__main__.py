@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from . import Store, StoreError
+from .blobs import is_bucket
 from .objects import LISTED, TORN, Entry
 
 
@@ -144,6 +145,7 @@ def parser() -> argparse.ArgumentParser:
         # With a fixed width, argparse does not import shutil to find the width of the terminal at each start.
         return argparse.HelpFormatter(prog, width=100)
 
+    types = {"store": lambda word: word if is_bucket(word) else Path(word), "dir": Path}
     top = argparse.ArgumentParser(prog="python -m workspaces.store", description=__doc__, formatter_class=form)
     commands = top.add_subparsers(required=True, metavar="command", prog=top.prog)
 
@@ -151,7 +153,7 @@ def parser() -> argparse.ArgumentParser:
         found = commands.add_parser(run.__name__, formatter_class=form)
         found.set_defaults(run=run)
         for name in ("store", *names):
-            found.add_argument(name, type=Path if name in ("store", "dir") else str)
+            found.add_argument(name, type=types.get(name, str))
         return found
 
     command(init)

@@ -8,25 +8,24 @@ changed, after it the old files are unreferenced.
 from __future__ import annotations
 
 import contextlib
-import os
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import blocks
-from .atomic_write import flush_folder, replace_file
 from .content import pieces_of
 from .errors import Damaged, Missing, StoreError
-from .index.catalog import Catalog, pack_path
-from .index.segment import Place, merged
+from .index.catalog import Catalog, View
+from .index.head import Head
+from .index.segment import Place, encode_segment, merged
 from .objects import EMPTY, FILE, FOLDER, LISTED, decode_list
 from .progress import Watch
 from .writer import Writer
 
+if TYPE_CHECKING:
+    from .blobs import Blobs
+
 MOSTLY_DEAD = 0.5
-_CACHE_DAYS = 60
 
 
 class Collected(NamedTuple):
@@ -39,37 +38,6 @@ class Collected(NamedTuple):
     bytes: int
 
 
-# -- holds ---------------------------------------------------------------------------------------------------------
-
-
-def write_protection(folder: Path, tree_id: str, seconds: float) -> None:
-    """Hold a tree for `seconds` from now, unless a hold that lasts longer exists."""
-    path = folder / tree_id
-    until = time.time() + seconds
-    with contextlib.suppress(OSError, ValueError):
-        if float(path.read_text()) >= until:
-            return
-    # Hold a little longer than requested, so that a caller that renews every few seconds seldom has to write.
-    replace_file(path, f"{until + min(60.0, seconds):.3f}\n".encode())
-
-
-def protected_trees(folder: Path, at: float | None = None) -> set[bytes]:
-    """Return the trees that are held now, or at a later time (seconds since 1970); delete expired holds."""
-    trees, at = set(), at or time.time()
-    for path in folder.iterdir():
-        try:
-            if path.name.endswith(".new"):
-                if path.stat().st_mtime < time.time() - 3600:
-                    path.unlink()  # left by a process that died while writing it
-            elif (until := float(path.read_text())) > at:
-                trees.add(bytes.fromhex(path.name))
-            elif until <= time.time():
-                path.unlink()
-        except (OSError, ValueError):
-            continue  # released since the folder was listed
-    return trees
-
-
 # -- marking -------------------------------------------------------------------------------------------------------
 
 
@@ -80,6 +48,9 @@ class Marks:
         self._catalog, self._watch = catalog, watch or Watch()
         self.meta: set[bytes] = set()
         self.data: set[bytes] = set()
+
+    def has(self, content: bytes) -> bool:
+        return content in self.data or content in self.meta
 
     def add(self, tree: bytes) -> None:
         """Mark a tree and all objects reachable from it. Raise Missing or Damaged if one cannot be read."""
@@ -108,82 +79,135 @@ class Marks:
 # -- sweeping ------------------------------------------------------------------------------------------------------
 
 
-def collect(catalog: Catalog, keep: set[bytes], since: float, watch: Watch, share: float = MOSTLY_DEAD) -> Collected:
-    """Run a garbage collection; the caller holds the writer lock. Packs with less than `share` in use are rewritten."""
+class _Overtaken(Exception):
+    """Another collection was committed meanwhile, or a tree was held: marking must start again."""
+
+
+def collect(
+    catalog: Catalog, keep: Callable[[], set[bytes]], since: float, watch: Watch, share: float = MOSTLY_DEAD
+) -> Collected:
+    """Run a garbage collection. Packs with less than `share` in use are rewritten, all of them if it is infinite."""
     while True:
         writer = Writer(catalog)
         try:
-            marks, trees = _mark(catalog, keep, since, watch)
-            result = _sweep(catalog, writer, marks, trees, watch, share)
-        except BaseException:
+            return _Collection(catalog, writer, keep(), since, watch, share).run()
+        except BaseException as error:
             writer.abort()
-            raise
-        if result is not None:
-            return result
-        writer.abort()
+            if not isinstance(error, _Overtaken):
+                raise
 
 
-def _mark(catalog: Catalog, keep: set[bytes], since: float, watch: Watch) -> tuple[Marks, set[bytes]]:
-    recent = {bytes.fromhex(tree) for tree, at in catalog.view.head.trees.items() if at >= since}
-    marks, trees = Marks(catalog, watch), set()
-    for tree in sorted(keep | recent | protected_trees(catalog.store / "holds")):
-        try:
-            marks.add(tree)
-        except Missing as error:
-            if tree in keep:
-                raise StoreError(f"nothing was removed: tree {tree.hex()} is in use, but {error}") from error
-            continue  # a hold on a tree that is not stored has no effect
-        trees.add(tree)
-    return marks, trees
+class _Collection:
+    """One attempt. If snapshots are committed meanwhile, their trees are marked too and the attempt goes on."""
 
+    def __init__(
+        self, catalog: Catalog, writer: Writer, keep: set[bytes], since: float, watch: Watch, share: float
+    ):  # fmt: skip
+        self.catalog, self.writer, self.blobs = catalog, writer, catalog.blobs
+        self.keep, self.since, self.watch, self.share = keep, since, watch, share
+        self.marks, self.trees = Marks(catalog, watch), set()
+        self.orphans = self.blobs.orphans(writer.head)
 
-def _sweep(
-    catalog: Catalog, writer: Writer, marks: Marks, trees: set[bytes], watch: Watch, share: float
-) -> Collected | None:
-    """Write the new state. Return None if another tree was held meanwhile, so that marking must start again."""
-    before = merged(catalog.view.segments.values())
-    live = {content: place for content, place in before.items() if content in marks.data or content in marks.meta}
-    doomed = _mostly_dead(catalog, before, live, share)
-    writer.closed |= doomed
-    moved = _rewrite(catalog, writer, marks, live, doomed, watch)
-    writer.flush()
-    packs = {number: size for number, size in writer.packs.items() if number not in doomed}
-    watch.check()  # the last chance to cancel: publishing the head commits
-    if {tree for tree in protected_trees(catalog.store / "holds") - trees if tree in before}:
-        return None
-    freed = sum(writer.head.packs.values()) - sum(packs.values())
-    if len(live) < len(before) or doomed:
-        head = writer.head._replace(
-            generation=writer.head.generation + 1,
-            collected=writer.head.collected + 1,
-            next_pack=writer.next_pack,
-            packs=packs,
-            segments=[writer.add_segment(live | moved)] if live else [],
-            trees={tree: at for tree, at in writer.head.trees.items() if bytes.fromhex(tree) in trees},
+    def run(self) -> Collected:
+        after = self._after(self.writer.view)
+        before = self.writer.head
+        if self.removed or self.doomed or after.gone != before.gone:
+            after = self.writer.publish(self._again)
+            self.blobs.tidy(after)
+        self.writer.close()
+        self.blobs.remove_gone(after, at_once=self.share > 1)
+        return Collected(len(self.trees), self.objects, self.removed, self.freed, sum(after.packs.values()))
+
+    def _again(self, view: View) -> Head:
+        return self._made if view is self.writer.view else self._after(view)
+
+    def _after(self, view: View) -> Head:
+        """Return the head without what is dead in a view of the store."""
+        head, writer = view.head, self.writer
+        if head.collected != writer.head.collected:
+            raise _Overtaken
+        self._mark(head)
+        before = merged(view.segments.values())
+        live = {content: place for content, place in before.items() if self.marks.has(content)}
+        doomed = _mostly_dead(self.blobs, head, before, live, self.share)
+        writer.sink.closed |= doomed
+        self._rewrite(live, doomed, view)
+        packs = writer.sink.numbered(head)
+        moved = writer.shifted(writer.places, packs.shift)
+        self.watch.check()  # the last chance to cancel: publishing the head commits
+        if self.blobs.held(head) - self.trees & before.keys():
+            raise _Overtaken
+        sizes = {number: size for number, size in packs.packs.items() if number not in doomed}
+        self.doomed, self.objects, self.removed = doomed, len(live), len(before) - len(live)
+        self.freed = sum(head.packs.values()) - sum(sizes.values())
+        now = self.blobs.clock()
+        made = head._replace(
+            generation=head.generation + 1,
+            collected=head.collected + 1,
+            next_pack=packs.next_pack,
+            packs=sizes,
+            names={number: name for number, name in packs.names.items() if number not in doomed},
+            segments=self._segments(view, live, moved),
+            trees={tree: at for tree, at in head.trees.items() if bytes.fromhex(tree) in self.trees},
+            holds={tree: until for tree, until in head.holds.items() if until > now},
         )
-        writer.publish(head)
-        for number in doomed:
-            pack_path(catalog.store, number).unlink(missing_ok=True)
-        for name in set(writer.head.segments) - set(head.segments):
-            (catalog.store / "index" / name).unlink(missing_ok=True)
-        flush_folder(catalog.store / "packs")
-    writer.close()
-    _forget_old_caches(catalog.store / "caches")
-    return Collected(len(trees), len(live), len(before) - len(live), freed, sum(packs.values()))
+        self._made = self.blobs.leaving(head, made, self.orphans)
+        return self._made
+
+    def _segments(self, view: View, live: dict[bytes, Place], moved: dict[bytes, Place]) -> list[str]:
+        if not self.removed and not self.doomed:
+            return view.head.segments
+        return [self.writer.sink.put_segment(encode_segment(live | moved))] if live else []
+
+    def _mark(self, head: Head) -> None:
+        known = self.writer.head.trees  # `keep` was read after these; what was committed since is not in it
+        recent = {bytes.fromhex(tree) for tree, at in head.trees.items() if at >= self.since or known.get(tree) != at}
+        for tree in sorted((self.keep | recent | self.blobs.held(head)) - self.trees):
+            try:
+                self.marks.add(tree)
+            except Missing as error:
+                if tree in self.keep:
+                    raise StoreError(f"nothing was removed: tree {tree.hex()} is in use, but {error}") from error
+                continue  # a hold on a tree that is not stored has no effect
+            self.trees.add(tree)
+
+    def _rewrite(self, live: dict[bytes, Place], doomed: set[int], view: View) -> None:
+        """Copy the live objects of doomed packs.
+
+        A pack with an unreadable live object is removed from `doomed` and stays as it is.
+        """
+        by_pack: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+        for content, place in live.items():
+            if place.pack in doomed and content not in self.writer.fresh:
+                by_pack[place.pack].append((place.block, content))
+        self.catalog.fetch(live[content] for found in by_pack.values() for _, content in found)
+        for pack, found in sorted(by_pack.items()):
+            contents = [content for _, content in sorted(found)]
+            try:
+                for content in contents:
+                    self.catalog.blob_at(content, live[content], view)
+            except (Damaged, OSError):
+                doomed.discard(pack)
+                continue
+            for content in contents:
+                kind = blocks.META if content in self.marks.meta else blocks.DATA
+                self.writer.copy(self.catalog.blob_at(content, live[content], view), kind, content)
+                self.watch.tick(0, live[content].length)
+        self.writer.flush()
 
 
 def _mostly_dead(
-    catalog: Catalog, before: dict[bytes, Place], live: dict[bytes, Place], share: float = MOSTLY_DEAD
+    blobs: Blobs, head: Head, before: dict[bytes, Place], live: dict[bytes, Place], share: float = MOSTLY_DEAD
 ) -> set[int]:
-    """Return the packs to repack: those with less than `share` in use."""
+    """Return the packs to repack: those with less than `share` in use, and small ones if there are many."""
     total, needed = defaultdict(int), defaultdict(int)
     for content, place in before.items():
         total[place.pack] += place.length
         if content in live:
             needed[place.pack] += place.length
     # `before` lacks the objects that earlier collections removed, so compare with the size of the pack too.
-    sizes, stored = catalog.view.head.packs, _stored(live)
-    return {
+    sizes, stored = head.packs, _stored(live)
+    return blobs.too_small(sizes) | {
         pack
         for pack, size in sizes.items()
         if not needed[pack] or needed[pack] < share * total[pack] or stored[pack] < share * size
@@ -196,46 +220,6 @@ def _stored(live: dict[bytes, Place]) -> dict[int, int]:
     for pack, _, length in {(place.pack, place.block, place.block_length) for place in live.values()}:
         stored[pack] += length
     return stored
-
-
-def _rewrite(
-    catalog, writer: Writer, marks: Marks, live: dict[bytes, Place], doomed: set[int], watch: Watch
-) -> dict[bytes, Place]:
-    """Copy the live objects of doomed packs and return their new places.
-
-    A pack with an unreadable live object is removed from `doomed` and stays as it is.
-    """
-    by_block: dict[tuple[int, int], list[bytes]] = defaultdict(list)
-    for content, place in live.items():
-        if place.pack in doomed:
-            by_block[place.pack, place.block].append(content)
-    for pack, contents in _by_pack(by_block):
-        try:
-            for content in contents:
-                catalog.blob_at(content, live[content])
-        except (Damaged, OSError):
-            doomed.discard(pack)
-            continue
-        for content in contents:
-            kind = blocks.META if content in marks.meta else blocks.DATA
-            writer.copy(catalog.blob_at(content, live[content]), kind, content)
-            watch.tick(0, live[content].length)
-    writer.flush()
-    return dict(writer.places)
-
-
-def _by_pack(by_block: dict[tuple[int, int], list[bytes]]) -> Iterable[tuple[int, list[bytes]]]:
-    packs: dict[int, list[bytes]] = defaultdict(list)
-    for (pack, _), contents in sorted(by_block.items()):
-        packs[pack].extend(contents)
-    return packs.items()
-
-
-def _forget_old_caches(folder: Path) -> None:
-    oldest = time.time() - _CACHE_DAYS * 86400
-    for found in os.scandir(folder):
-        if found.stat().st_mtime < oldest:
-            os.unlink(found.path)
 
 
 # -- usage ---------------------------------------------------------------------------------------------------------
@@ -290,7 +274,7 @@ def forecast(catalog: Catalog, going: Iterable[bytes], kept: Iterable[bytes], at
     for tree in kept:
         marks.add(tree)
     unheld = without = _forecast(catalog, places, marks)
-    if leased := protected_trees(catalog.store / "holds", at) & going:
+    if leased := catalog.blobs.held(catalog.view.head, at) & going:
         for tree in leased:
             marks.add(tree)
         without = _forecast(catalog, places, marks)
@@ -302,7 +286,7 @@ def forecast(catalog: Catalog, going: Iterable[bytes], kept: Iterable[bytes], at
 
 def _forecast(catalog: Catalog, places: dict[bytes, Place], marks: Marks) -> Forecast:
     live = {content: place for content, place in places.items() if content in marks.data or content in marks.meta}
-    doomed, share = _mostly_dead(catalog, places, live), _shares(places)
+    doomed, share = _mostly_dead(catalog.blobs, catalog.view.head, places, live), _shares(places)
     needed: dict[int, float] = defaultdict(float)
     for content, place in live.items():
         needed[place.pack] += share(content)
@@ -385,7 +369,4 @@ def measure(catalog: Catalog, trees: list[bytes]) -> Usage:
         tree.hex(): round(sum(stored(content) for content in found if users[content] == 1))
         for tree, found in needs.items()
     }
-    on_disk = sum(
-        found.stat().st_size for name in ("packs", "index", "caches") for found in os.scandir(catalog.store / name)
-    )
-    return Usage(on_disk, alone, reach)
+    return Usage(catalog.blobs.stored_bytes(catalog.view.head), alone, reach)

@@ -15,7 +15,7 @@ from .content import read_entry
 from .diff import RENAMED, Change, below
 from .errors import Cancelled, Missing
 from .line_merge import LineMerge, merging_lines
-from .lock import WAIT_SECONDS, writing
+from .lock import WAIT_SECONDS
 from .objects import EMPTY, FILE, FOLDER, LINK, LISTED, TURNS, Entry
 from .overlay import overlay
 from .repository import Store
@@ -71,15 +71,14 @@ def merge(
     sides = [_Side(store, base, other, apart) for other in (here, coming)]
     if not deletions:
         sides[1].forget_deletions()
-    with merging_lines(b"here", name.encode()) as lines, writing(store.path, wait=wait, cancel=cancel):
+    with merging_lines(b"here", name.encode()) as lines, store.blobs.writing(wait=wait, cancel=cancel):
         writer = Writer(store.catalog)
         try:
             merging = _Merge(store, writer, lines, here, name.encode(), *sides)
             merging.run(cancel)
             like = store.root(coming)
             tree = overlay(writer, store.root(here), merging.leaves, merging.folders, like)
-            store.protect(tree, hold)
-            writer.commit(tree)
+            writer.commit(tree, hold)
         except BaseException:
             writer.abort()
             raise

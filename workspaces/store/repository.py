@@ -6,20 +6,18 @@ Modules that only some methods need are imported inside them: reading one file m
 from __future__ import annotations
 
 import errno
-import json
 import os
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from blake3 import blake3
 
-from .atomic_write import flush_folder, replace_file
+from .blobs import at as blobs_at
 from .content import read_entry, stream_entry
 from .errors import Missing, StoreError, path_of
-from .index.catalog import FORMAT, VERSION, Catalog, Head
-from .lock import WAIT_SECONDS, writing
+from .index.catalog import Catalog
+from .lock import WAIT_SECONDS
 from .objects import FOLDER, Entry
 from .progress import Report, Watch
 from .safe_open import split_path
@@ -27,7 +25,9 @@ from .safe_open import split_path
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
+    from .blobs import Blobs
     from .diff import Change
     from .file_reader import Inspect, LeavesOut, Sink
     from .gc import Collected, Forecast, Usage
@@ -50,62 +50,35 @@ class Snapshot(NamedTuple):
 
 
 class Store:
-    """A folder of snapshots. Any number of threads and processes may read; a lock serializes writers."""
+    """Snapshots in a folder or a bucket. Any number of threads and processes may read, and write one after the other.
 
-    def __init__(self, path: Path, catalog: Catalog, store_id: str):
-        self.path, self.catalog, self.id = path, catalog, store_id
+    On a bucket (`s3://BUCKET/PREFIX`), processes of several hosts may write at the same time.
+    """
 
-    @classmethod
-    def create(cls, path: str | os.PathLike) -> Store:
-        """Create an empty store in a new or empty folder. It is built beside `path` and renamed into place."""
-        import shutil
-        import tempfile
+    def __init__(self, blobs: Blobs, catalog: Catalog, store_id: str):
+        self.blobs, self.catalog, self.id = blobs, catalog, store_id
 
-        path = Path(path)
-        try:
-            if path.is_dir() and os.listdir(path):
-                raise StoreError(f"{path} is not empty")
-            path.absolute().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            half = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.absolute().parent))
-            try:
-                cls._fill(half)
-                half.rename(path)
-            except BaseException:
-                shutil.rmtree(half)
-                raise
-            flush_folder(path.absolute().parent)
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise StoreError(f"{path} is not empty") from error
-            raise StoreError(f"the store could not be created at {path}: {error.strerror}") from error
-        return cls.open(path)
-
-    @staticmethod
-    def _fill(path: Path):
-        for name in ("packs", "index", "caches", "holds"):
-            (path / name).mkdir(mode=0o700)
-            flush_folder(path / name)
-        format_line = json.dumps({"format": FORMAT, "version": VERSION, "id": os.urandom(16).hex()}) + "\n"
-        replace_file(path / "format", format_line.encode())
-        replace_file(path / "head", Head().encode())
-        flush_folder(path)
+    @property
+    def path(self) -> Path | str:
+        """The address: the folder, or `s3://BUCKET/PREFIX`."""
+        return self.blobs.address
 
     @classmethod
-    def open(cls, path: str | os.PathLike) -> Store:
-        """Open an existing store. Raise StoreError if it is missing, unreadable or of another format version."""
-        path = Path(path)
-        try:
-            fields = json.loads((path / "format").read_bytes())
-            name, version = fields["format"], fields["version"]
-        except FileNotFoundError as error:
-            raise StoreError(f"there is no store at {path}") from error
-        except OSError as error:
-            raise StoreError(f"the store at {path} cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{path / 'format'} is damaged: it has no store id") from error
-        if (name, version) != (FORMAT, VERSION):
-            raise StoreError(f"the store at {path} has format {name} {version}; supported: {FORMAT} {VERSION}")
-        return cls(path, Catalog(path), fields.get("id", ""))
+    def create(cls, path: str | os.PathLike | Blobs, **where) -> Store:
+        """Create an empty store in a new or empty folder, or below a prefix of a bucket; `where` as for `open`."""
+        blobs = blobs_at(path, **where)
+        blobs.create()
+        return cls.open(blobs)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike | Blobs, **where) -> Store:
+        """Open an existing store; `where` as for `blobs.at`.
+
+        Raise StoreError if it is missing, unreadable or of another format version.
+        """
+        blobs = blobs_at(path, **where)
+        store_id = blobs.identity()
+        return cls(blobs, Catalog(blobs), store_id)
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
@@ -131,7 +104,7 @@ class Store:
 
         begun = time.monotonic()
         with tree.opened() as live, self._failing(f"no snapshot of {tree.path}"):
-            with writing(self.path, wait=wait, cancel=cancel):
+            with self.blobs.writing(wait=wait, cancel=cancel):
                 writer = Writer(self.catalog)
                 try:
                     scan = self._scan(tree, live, writer, thorough=thorough)
@@ -140,9 +113,7 @@ class Store:
                     scan.check_cancelled()
                     if before_commit:
                         before_commit()
-                    if hold:
-                        self.protect(tree_id, hold)
-                    writer.commit(tree_id)
+                    writer.commit(tree_id, hold)
                 except BaseException:
                     writer.abort()
                     raise
@@ -158,12 +129,11 @@ class Store:
         from .select import selected
         from .writer import Writer
 
-        with self._failing("nothing was selected"), writing(self.path, wait=wait):
+        with self._failing("nothing was selected"), self.blobs.writing(wait=wait):
             writer = Writer(self.catalog)
             try:
                 made = selected(writer, self.root(tree_id), [self.entry(tree_id, path) for path in paths])
-                self.protect(made.tree, hold)
-                writer.commit(made.tree)
+                writer.commit(made.tree, hold)
             except BaseException:
                 writer.abort()
                 raise
@@ -181,7 +151,7 @@ class Store:
     def _cache(self, tree: LocalTree, live: LocalLive, rules: LeavesOut | None) -> StatCache:
         from .stat_cache import StatCache
 
-        path = tree.cache or self.path / "caches" / blake3(live.place).hexdigest(16)
+        path = tree.cache or self.blobs.caches / blake3(live.place).hexdigest(16)
         cache = StatCache(path, (self.id, *live.identity, *([rules.digest] if rules else ())))
         root = cache.folders.get("")
         if root and not self.catalog.holds(root.tree):
@@ -308,17 +278,15 @@ class Store:
 
     def protect(self, tree_id: str, seconds: float) -> None:
         """Protect a tree from garbage collection for `seconds` from now; any process may call this."""
-        from .gc import write_protection
-
-        write_protection(self.path / "holds", _tree_bytes(tree_id).hex(), seconds)
+        self.blobs.hold(_tree_bytes(tree_id).hex(), seconds)
 
     def release(self, tree_id: str) -> None:
         """Remove the hold on a tree before it expires."""
-        (self.path / "holds" / _tree_bytes(tree_id).hex()).unlink(missing_ok=True)
+        self.blobs.release(_tree_bytes(tree_id).hex())
 
     def gc(
         self,
-        keep: Iterable[str],
+        keep: Iterable[str] | Callable[[], Iterable[str]],
         *,
         since: float | None = None,
         rewrite: bool = False,
@@ -328,17 +296,21 @@ class Store:
     ) -> Collected:
         """Remove the objects that no tree of `keep` needs. Held trees stay, and trees committed since `since`.
 
-        `since` is a Unix timestamp (default: now); pass the time at which `keep` was read. A cancelled collection has
-        removed nothing. With `rewrite` every pack is written anew, so that no unneeded byte stays on disk; otherwise
-        only packs that are mostly unneeded.
+        `since` is a Unix timestamp (default: now); pass the time at which `keep` was read. A function is called for the
+        trees once the present ones are known, so that none that is committed meanwhile can be missed. A cancelled
+        collection has removed nothing. With `rewrite` every pack is written anew, so that no unneeded byte stays on
+        disk; otherwise only packs that are mostly unneeded.
         """
         from .gc import MOSTLY_DEAD, collect
 
-        since = time.time() if since is None else since
-        with self._failing("nothing was collected"), writing(self.path, wait=wait, cancel=cancel):
-            keep = {_tree_bytes(tree_id) for tree_id in keep}
+        def wanted(trees: Iterable[str] | Callable[[], Iterable[str]]) -> set[bytes]:
+            return {_tree_bytes(tree_id) for tree_id in (trees() if callable(trees) else trees)}
+
+        keep = keep if callable(keep) else list(keep)
+        since = self.blobs.clock() if since is None else since
+        with self._failing("nothing was collected"), self.blobs.writing(wait=wait, cancel=cancel):
             share = float("inf") if rewrite else MOSTLY_DEAD
-            return collect(self.catalog, keep, since, Watch(progress, cancel), share)
+            return collect(self.catalog, lambda: wanted(keep), since, Watch(progress, cancel), share)
 
     def verify(
         self, full: bool = False, *, progress: Report | None = None, cancel: threading.Event | None = None

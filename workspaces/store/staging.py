@@ -90,6 +90,7 @@ class Stage:
     def build(self) -> None:
         """Write all files in the order of their blocks in the packs, then set the attributes of folders."""
         whole = sorted((file for file in self._files if file.place), key=lambda file: file.place)
+        self.catalog.fetch(file.place for file in whole)
         batches = [list(files) for _, files in itertools.groupby(whole, key=lambda file: file.place[:2])]
         self._in_threads(batches)
         for file in self._files:

@@ -1,8 +1,9 @@
 """Verify the store, its structure or every byte, and list the files that damage affects."""
 
-import os
+from __future__ import annotations
+
 from collections import defaultdict
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from blake3 import blake3
 
@@ -11,10 +12,13 @@ from .content import pieces_of, stream_entry
 from .depth import raise_limits_at
 from .diff import below
 from .errors import Damaged, StoreError
-from .index.catalog import Catalog, pack_path
+from .index.catalog import Catalog
 from .index.segment import Place
 from .objects import EMPTY, FILE, FOLDER, SYMLINK, Entry, decode_folder
 from .progress import Watch
+
+if TYPE_CHECKING:
+    from .blobs import Pack
 
 _HEAD_BYTES = 1 << 16
 
@@ -93,36 +97,33 @@ class _Check:
     # -- packs -----------------------------------------------------------------------------------------------------
 
     def _pack(self, number: int, size: int, wanted: dict[int, list[bytes]]) -> None:
-        path = pack_path(self.catalog.store, number)
+        contents = [content for found in wanted.values() for content in found]
         try:
-            fd = os.open(path, os.O_RDONLY)
+            pack = self.catalog.blobs.original(self.view.head, number, full=self.full)
+            length = pack.size()
         except OSError as error:
-            self.note(f"packs/{path.name}", error.strerror, [c for found in wanted.values() for c in found])
+            self.note(f"packs/{self.catalog.blobs.name_of(self.view.head, number)}", error.strerror, contents)
             return
-        try:
-            length = os.fstat(fd).st_size
-            if length < size:
-                self.note(f"packs/{path.name}", f"is {length} bytes long, {size} were committed")
-            at = 0
-            while at < size:
-                before, at = at, self._block(fd, path.name, at, size, wanted)
-                self.watch.tick(0, at - before)
-            for offset, contents in wanted.items():
-                self.note(f"packs/{path.name}", f"has no block at {offset}, which the index names", contents)
-        finally:
-            os.close(fd)
+        if length < size:
+            self.note(f"packs/{pack.name}", f"is {length} bytes long, {size} were committed")
+        at = 0
+        while at < size:
+            before, at = at, self._block(pack, at, size, wanted)
+            self.watch.tick(0, at - before)
+        for offset, contents in wanted.items():
+            self.note(f"packs/{pack.name}", f"has no block at {offset}, which the index names", contents)
 
-    def _block(self, fd: int, name: str, at: int, size: int, wanted: dict[int, list[bytes]]) -> int:
+    def _block(self, pack: Pack, at: int, size: int, wanted: dict[int, list[bytes]]) -> int:
         """Check the block at an offset and return the offset of the next one."""
-        where = f"packs/{name} block at {at}"
+        where = f"packs/{pack.name} block at {at}"
         contents = wanted.pop(at, [])
         try:
-            head = os.pread(fd, _HEAD_BYTES, at)
+            head = pack.read(at, _HEAD_BYTES)
             info = blocks.read_header(head, where)
             if at + info.length > size:
                 raise Damaged(f"{where} extends beyond the end of its pack")
             need = info.length if self.full or info.kind == blocks.META else info.length - info.stored
-            data = head[:need] if need <= len(head) else os.pread(fd, need, at)
+            data = head[:need] if need <= len(head) else pack.read(at, need)
             self._block_table(data, info, where, contents, at)
             if need == info.length:
                 self._block_bytes(data, where)

@@ -1,22 +1,25 @@
-"""Write objects: compress blocks in threads, append them to the last pack, commit by renaming the head."""
+"""Write objects: compress blocks in threads, write them to packs, commit by replacing the head."""
+
+from __future__ import annotations
 
 import os
-import time
 from collections import deque
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
 from . import blocks
-from .atomic_write import flush_folder, replace_file
-from .index.catalog import Catalog, Head, pack_path
+from .blobs import Changed
 from .index.segment import Place, encode_segment, merged
-from .objects import Folder, decode_folder
+from .objects import EMPTY, Folder, decode_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future, ThreadPoolExecutor
 
-PACK_BYTES = 256 << 20
+    from .index.catalog import Catalog, View
+    from .index.head import Head
+
 BLOCK_RAW = {blocks.DATA: 1 << 20, blocks.META: 1 << 17}
 MAX_SEGMENTS = 12
 _REMEMBER_SECONDS = 86400.0
@@ -24,30 +27,30 @@ _THREADS = max(2, min(4, os.cpu_count() or 2))
 
 
 class Writer:
-    """One write transaction on the store; the caller holds the writer lock. Nothing is visible before `commit`."""
+    """One write transaction on the store. Nothing is visible before `commit`.
+
+    On a folder the caller holds the writer lock. On a bucket others may commit meanwhile: the commit then unites what
+    both wrote.
+    """
 
     def __init__(self, catalog: Catalog):
         self.catalog = catalog
         catalog.refresh()
-        self.head = catalog.view.head
-        self.closed: set[int] = set()  # packs shorter than committed: still readable, but nothing is appended
-        self._sweep_leftovers()
+        self.view = catalog.view
+        self.head = self.view.head
+        self.sink = catalog.blobs.sink(self.head)
         self._open: dict[int, list[tuple[bytes, bytes]]] = {blocks.DATA: [], blocks.META: []}
         self._raw = {blocks.DATA: 0, blocks.META: 0}
-        self._fresh: dict[bytes, bytes | None] = {}  # added here; META blobs stay readable until the commit
+        self.fresh: dict[bytes, bytes | None] = {}  # added here; META blobs stay readable until the commit
         self.places: dict[bytes, Place] = {}
         self._queue: deque[tuple[list[tuple[bytes, int]], Future]] = deque()
         self._threads: ThreadPoolExecutor | None = None
-        self.packs = dict(self.head.packs)
-        self.next_pack = self.head.next_pack
-        self._number, self._fd, self._at = 0, -1, 0
-        self._new_pack = False  # then the packs folder must be synced too
         self.added_bytes = 0
 
     # -- adding ----------------------------------------------------------------------------------------------------
 
     def holds(self, content: bytes) -> bool:
-        return content in self._fresh or self.catalog.holds(content)
+        return content in self.fresh or content == EMPTY or self.view.find(content) is not None
 
     def add(self, data: bytes, *, kind: int = blocks.DATA, content: bytes | None = None) -> bytes:
         """Store a blob unless the store holds it; return its id."""
@@ -58,7 +61,7 @@ class Writer:
 
     def copy(self, data: bytes, kind: int, content: bytes) -> None:
         """Store a blob even if the store holds it already."""
-        self._fresh[content] = data if kind == blocks.META else None
+        self.fresh[content] = data if kind == blocks.META else None
         self._open[kind].append((content, data))
         self._raw[kind] += len(data)
         if self._raw[kind] >= BLOCK_RAW[kind]:
@@ -66,7 +69,7 @@ class Writer:
 
     def folder(self, content: bytes) -> Folder:
         """Read a folder object, from this transaction or from the store."""
-        fresh = self._fresh.get(content)
+        fresh = self.fresh.get(content)
         return decode_folder(fresh) if fresh is not None else self.catalog.folder(content)
 
     def _close_block(self, kind: int) -> None:
@@ -83,80 +86,74 @@ class Writer:
         while len(self._queue) > 2 * _THREADS or (self._queue and self._queue[0][1].done()):
             self._append(*self._queue.popleft())
 
-    def _append(self, items: list[tuple[bytes, int]], future: "Future") -> None:
+    def _append(self, items: list[tuple[bytes, int]], future: Future) -> None:
         block = future.result()
-        if self._fd < 0 or self._at >= PACK_BYTES:
-            self._next()
-        _write_all(self._fd, block)
+        pack, at = self.sink.append(block)
         offset = 0
         for content, length in items:
-            self.places[content] = Place(self._number, self._at, len(block), offset, length)
+            self.places[content] = Place(pack, at, len(block), offset, length)
             offset += length
-        self._at += len(block)
         self.added_bytes += len(block)
 
-    def _next(self) -> None:
-        self._finish_pack()
-        last = max(self.packs, default=0)
-        if last and self.packs[last] < PACK_BYTES and last not in self.closed:
-            self._number, self._at = last, self.packs[last]
-        else:
-            self._number, self._at = self.next_pack, 0
-            self.next_pack += 1
-            self._new_pack = True
-        path = pack_path(self.catalog.store, self._number)
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.lseek(self._fd, self._at, os.SEEK_SET)
-
-    def _finish_pack(self) -> None:
-        if self._fd >= 0:
-            os.fdatasync(self._fd)
-            os.close(self._fd)
-            self._fd = -1
-            self.packs[self._number] = self._at
-
-    # -- commit and abort ------------------------------------------------------------------------------------------
-
     def flush(self) -> None:
-        """Write all added blobs to the packs and sync them."""
+        """Write all added blobs to the packs and finish those."""
         for kind in (blocks.DATA, blocks.META):
             self._close_block(kind)
         while self._queue:
             self._append(*self._queue.popleft())
-        self._finish_pack()
-        if self._new_pack:
-            flush_folder(self.catalog.store / "packs")
+        self.sink.flush()
 
-    def commit(self, tree: str | None = None) -> None:
-        """Commit: write packs, then the index, then the head, each synced before the next."""
-        now = time.time()
-        if not self._fresh and (tree is None or tree in self.head.trees):
+    # -- commit and abort ------------------------------------------------------------------------------------------
+
+    def commit(self, tree: str | None = None, hold: float = 0.0) -> None:
+        """Commit: packs, then the index, then the head, each durable before the next.
+
+        With `hold`, no collection takes the tree for so many seconds from now.
+        """
+        blobs = self.catalog.blobs
+        if hold and not blobs.shared:
+            blobs.hold(tree, hold)
+            hold = 0.0
+        if not self.fresh and not hold and (tree is None or tree in self.head.trees):
             self.close()
             return
-        segments = list(self.head.segments)
-        obsolete: list[str] = []
-        if self._fresh:
+        if self.fresh:
             self.flush()
-            segments, obsolete = self._write_segment(segments)
-        trees = {known: at for known, at in self.head.trees.items() if at > now - _REMEMBER_SECONDS}
-        if tree:
-            trees[tree] = now
-        self.publish(
-            self.head._replace(
-                generation=self.head.generation + 1,
-                next_pack=self.next_pack,
-                packs=self.packs,
-                segments=segments,
-                trees=trees,
-            )
-        )
-        for name in obsolete:
-            (self.catalog.store / "index" / name).unlink(missing_ok=True)
+        blobs.tidy(self.publish(lambda view: self._after(view, tree, hold)))
         self.close()
 
-    def _write_segment(self, segments: list[str]) -> tuple[list[str], list[str]]:
-        view = self.catalog.view
-        places, obsolete = dict(self.places), []
+    def _after(self, view: View, tree: str | None, hold: float) -> Head:
+        """Return the head that adds this transaction to a view of the store."""
+        blobs, head = self.catalog.blobs, view.head
+        now = blobs.clock()
+        if head.collected != self.head.collected:
+            from .recheck import write_again
+
+            write_again(self, view, bytes.fromhex(tree) if tree else None)
+        packs = self.sink.numbered(head)
+        segments = head.segments
+        if self.places:
+            segments = self._write_segment(view, packs.shift)
+        trees = {known: at for known, at in head.trees.items() if at > now - _REMEMBER_SECONDS}
+        holds = {known: until for known, until in head.holds.items() if until > now}
+        if tree:
+            trees[tree] = now
+            if hold:
+                holds[tree] = max(holds.get(tree, 0.0), now + hold)
+        after = head._replace(
+            generation=head.generation + 1,
+            next_pack=packs.next_pack,
+            packs=packs.packs,
+            names=packs.names,
+            segments=segments,
+            trees=trees,
+            holds=holds,
+        )
+        return blobs.leaving(head, after)
+
+    def _write_segment(self, view: View, shift: int) -> list[str]:
+        """Write the index of this transaction; return the segments of the store, the small ones folded if many."""
+        segments, obsolete, places = view.head.segments, [], self.shifted(self.places, shift)
         if len(segments) >= MAX_SEGMENTS:
             # Merge the small segments; rewrite one of the two largest only once the rest has at least half its size.
             by_size = sorted(segments, key=lambda name: view.segments[name].count)
@@ -167,59 +164,51 @@ class Writer:
                 total += view.segments[name].count
                 obsolete.append(name)
             places = merged(view.segments[name] for name in obsolete) | places
-        name = self.add_segment(places)
-        return [*(kept for kept in segments if kept not in obsolete), name], obsolete
+        name = self.sink.put_segment(encode_segment(places))
+        return [*(kept for kept in segments if kept not in obsolete), name]
 
-    def add_segment(self, places: dict[bytes, Place]) -> str:
-        name = f"{os.urandom(16).hex()}.idx"
-        replace_file(self.catalog.store / "index" / name, encode_segment(places))
-        return name
+    @staticmethod
+    def shifted(places: dict[bytes, Place], shift: int) -> dict[bytes, Place]:
+        if not shift:
+            return dict(places)
+        return {content: place._replace(pack=place.pack + shift) for content, place in places.items()}
 
-    def publish(self, head: Head) -> None:
-        replace_file(self.catalog.store / "head", head.encode())
-        self.catalog.refresh()
+    def publish(self, after: Callable[[View], Head]) -> Head:
+        """Replace the head by what `after` makes of it; again with the newer one if somebody else was first.
+
+        Return the head that counts now.
+        """
+        blobs, view = self.catalog.blobs, self.view
+        while True:
+            head = after(view)
+            self.sink.settle()
+            self.sink.swapping = True  # until it is known whether the head was replaced
+            try:
+                self.catalog.show(blobs.swap_head(view.read, head.encode()))
+                break
+            except Changed:
+                self.catalog.refresh()
+            view = self.catalog.view
+            if self.sink.committed(view.head):
+                head = view.head
+                break
+            self.sink.swapping = False
+            self.sink.renew(view.head, view.head.collected != self.head.collected)
+        self.sink.swapping = False
+        self.sink.keep()
+        return head
 
     def abort(self) -> None:
         """Discard the transaction and remove its bytes from the store."""
         while self._queue:
             self._queue.popleft()[1].cancel()
         self.close()
+        self.sink.discard()
         self.catalog.refresh()
-        if self.catalog.view.head == self.head:  # else the commit succeeded and only the sync after it failed
-            self._sweep_leftovers()
 
     def close(self) -> None:
         if self._threads is not None:
             self._threads.shutdown()
             self._threads = None
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _sweep_leftovers(self) -> None:
-        """Remove the leftovers of a writer that died or aborted: files and pack tails that the head does not name."""
-        store = self.catalog.store
-        litter = [found.path for found in os.scandir(store) if found.name.endswith(".new")]
-        litter += [found.path for found in os.scandir(store / "index") if found.name not in self.head.segments]
-        tails: list[tuple[str, int]] = []
-        for found in os.scandir(store / "packs"):
-            number = int(found.name.removesuffix(".pack")) if found.name.endswith(".pack") else None
-            committed = self.head.packs.get(number)
-            if committed is None:
-                litter.append(found.path)
-            elif (size := found.stat().st_size) > committed:
-                tails.append((found.path, committed))
-            elif size < committed:
-                self.closed.add(number)
-        if litter or tails:
-            flush_folder(store)  # the writer of the current head may have died before syncing its rename
-        for path in litter:
-            os.unlink(path)
-        for path, committed in tails:
-            os.truncate(path, committed)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+        self.sink.close()
+        self.view = None  # its packs are open, and their files may have been removed

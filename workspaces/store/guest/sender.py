@@ -34,6 +34,7 @@ class Sender:
             if step.want is not None and not step.adjust:
                 self._put(b"%d" % number, step.path, step.want)
         whole = sorted((file for file in self._files if file[0]), key=lambda file: file[0])
+        self.catalog.fetch(place for place, _, _ in whole)
         for _, files in itertools.groupby(whole, key=lambda file: file[0][:2]):
             self._block(list(files))
         for place, path, entry in self._files:

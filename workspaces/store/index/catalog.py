@@ -4,84 +4,35 @@ The `head` file names them and is replaced by rename, so that a reader sees a co
 reloads the head before it reports an object as missing; new snapshots cost readers nothing else.
 """
 
+from __future__ import annotations
+
 import errno
-import json
-import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
 from .. import blocks
-from ..errors import Damaged, Missing, StoreError
+from ..errors import Damaged, Missing
 from ..objects import EMPTY, Folder, decode_folder
+from .head import Head
 from .segment import Place, Segment
 
-FORMAT = "handrail-store"
-VERSION = 1
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..blobs import Blobs, Pack, Read
+
 _CACHED_BYTES = 24 << 20
-
-
-class Head(NamedTuple):
-    """One state of the store. `packs` maps a pack number to its committed length in bytes."""
-
-    generation: int = 0
-    collected: int = 0  # incremented by each garbage collection: older caches may name removed objects
-    next_pack: int = 1  # numbers are never reused, so that a reader cannot mistake one pack for another
-    packs: dict[int, int] = {}
-    segments: list[str] = []
-    trees: dict[str, float] = {}  # trees of the last day: unix time of their commit
-
-    def encode(self) -> bytes:
-        body = json.dumps({"format": FORMAT, "version": VERSION, **self._asdict()}, separators=(",", ":")).encode()
-        return body + b"\n" + blake3(body).hexdigest().encode() + b"\n"
-
-    @classmethod
-    def decode(cls, data: bytes) -> "Head":
-        try:
-            body, checksum, _ = data.split(b"\n")
-            fields = json.loads(body)
-            if fields.pop("format") != FORMAT:
-                raise ValueError("another format")
-        except (ValueError, KeyError, AttributeError) as error:
-            raise Damaged("the store's head is damaged; `reindex` rebuilds it from the packs") from error
-        if (version := fields.pop("version", None)) != VERSION:
-            raise StoreError(f"the store has format version {version}; this program supports version {VERSION}")
-        if blake3(body).hexdigest().encode() != checksum:
-            raise Damaged("the store's head is damaged; `reindex` rebuilds it from the packs")
-        return cls(**{**fields, "packs": {int(number): size for number, size in fields["packs"].items()}})
-
-
-def pack_path(store: Path, number: int) -> Path:
-    return store / "packs" / f"{number:08d}.pack"
-
-
-class Pack:
-    """An open pack file; the descriptor is closed with the last reference."""
-
-    def __init__(self, path: Path):
-        self._fd = -1
-        self.name = path.name
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def __del__(self):
-        if self._fd >= 0:
-            os.close(self._fd)
-
-    def read(self, offset: int, length: int) -> bytes:
-        return os.pread(self._fd, length, offset)
 
 
 class View:
     """The store as of one head; immutable, so threads can share it."""
 
-    def __init__(self, store: Path, head_bytes: bytes, known: dict[str, Segment]):
-        self.head, self.head_bytes, self._store = Head.decode(head_bytes), head_bytes, store
-        head = self.head
-        self.segments = {name: known.get(name) or Segment(store / "index" / name) for name in head.segments}
+    def __init__(self, blobs: Blobs, read: Read, known: dict[str, Segment]):
+        self.head, self.read, self._blobs = Head.decode(read.data), read, blobs
+        self.segments = {name: known.get(name) or Segment(blobs.segment(name)) for name in self.head.segments}
         self._packs: dict[int, Pack] = {}
 
     def find(self, content: bytes) -> Place | None:
@@ -93,19 +44,29 @@ class View:
     def pack(self, number: int) -> Pack:
         pack = self._packs.get(number)
         if pack is None:
-            pack = self._packs.setdefault(number, Pack(pack_path(self._store, number)))
+            pack = self._packs.setdefault(number, self._blobs.pack(self.head, number))
         return pack
 
 
 class Catalog:
     """Read objects by id. Thread-safe; sees the commits of other processes."""
 
-    def __init__(self, store: Path):
-        self.store = store
+    def __init__(self, blobs: Blobs):
+        self.blobs = blobs
         self._lock = threading.Lock()
-        self._blocks: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._cached = 0
         self._view: View | None = None
+        self._open()
+
+    def _open(self) -> None:
+        # An outdated head of a bucket will do: what it lacks is looked up in the present one.
+        if read := self.blobs.known_head():
+            try:
+                self._view = View(self.blobs, read, {})
+                return
+            except (FileNotFoundError, Damaged):
+                pass
         self.refresh()
 
     @property
@@ -115,23 +76,21 @@ class Catalog:
     def refresh(self) -> bool:
         """Reload the head; return True if it has changed."""
         for _ in range(100):
-            data = self._head_bytes()
-            if self._view and self._view.head_bytes == data:
+            view = self._view
+            read = self.blobs.head(view.read if view else None)
+            if view and view.read is read:
                 return False
             try:
-                self._view = View(self.store, data, self._view.segments if self._view else {})
+                self._view = View(self.blobs, read, view.segments if view else {})
                 return True
             except FileNotFoundError:
                 # A garbage collection has just removed segments that this head names, so there is a newer head.
                 continue
         raise Damaged("the store's head names missing index segments; `reindex` rebuilds them")
 
-    def _head_bytes(self) -> bytes:
-        # A stat is not enough: two heads written within one clock tick may share inode, size and times.
-        try:
-            return (self.store / "head").read_bytes()
-        except FileNotFoundError as error:
-            raise StoreError(f"there is no store at {self.store}") from error
+    def show(self, read: Read) -> None:
+        """Show the store as of a head that this process has just written."""
+        self._view = View(self.blobs, read, self._view.segments)
 
     def locate(self, content: bytes) -> Place:
         """Return the place of an object. Raise Missing if the store does not hold it."""
@@ -161,21 +120,23 @@ class Catalog:
                 self.refresh()  # a garbage collection has removed the pack since this view was made
         raise AssertionError("unreachable")
 
-    def blob_at(self, content: bytes, place: Place) -> bytes:
-        raw = self.raw_block(place)
+    def blob_at(self, content: bytes, place: Place, view: View | None = None) -> bytes:
+        """Return the bytes of an object at a place of the present view, or of an older one."""
+        raw = self.raw_block(place, view)
         data = raw[place.offset : place.offset + place.length]
         if blake3(data).digest() != content:
             raise Damaged(f"{content.hex()} in pack {place.pack:08d} at {place.block} does not match its content id")
         return data
 
-    def raw_block(self, place: Place) -> bytes:
-        key = (place.pack, place.block)
+    def raw_block(self, place: Place, view: View | None = None) -> bytes:
+        pack = (view or self._view).pack(place.pack)
+        key = (pack.name, place.block)
         with self._lock:
             if key in self._blocks:
                 self._blocks.move_to_end(key)
                 return self._blocks[key]
         where = f"the block at {place.block} of pack {place.pack:08d}"
-        data = self._view.pack(place.pack).read(place.block, place.block_length)
+        data = pack.read(place.block, place.block_length)
         raw = blocks.payload(data, blocks.check_block(data, where), where)
         with self._lock:
             if self._blocks.setdefault(key, raw) is raw:
@@ -189,3 +150,11 @@ class Catalog:
 
     def packs(self) -> Iterator[tuple[int, int]]:
         return iter(sorted(self._view.head.packs.items()))
+
+    def fetch(self, places: Iterable[Place]) -> None:
+        """Fetch the packs with these objects to this host, where that is quicker than to read them one by one."""
+        if self.blobs.shared:
+            needed: dict[int, int] = {}
+            for pack, _, length in {(place.pack, place.block, place.block_length) for place in places}:
+                needed[pack] = needed.get(pack, 0) + length
+            self.blobs.fetch(self._view.head, needed)

@@ -1,18 +1,24 @@
 """Rebuild the head and the index from the packs alone, for a store that has lost them."""
 
-import os
-from pathlib import Path
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import blocks
-from ..atomic_write import replace_file
+from ..blobs import Changed
+from ..blobs import at as blobs_at
 from ..content import pieces_of
 from ..errors import Damaged, StoreError
-from ..lock import writing
 from ..objects import EMPTY, FILE, FOLDER, LISTED, decode_folder
 from ..progress import Watch
-from .catalog import Catalog, Head
+from .catalog import Catalog
 from .segment import Place, encode_segment
+
+if TYPE_CHECKING:
+    import os
+
+    from ..blobs import Blobs, Pack, Read
+    from .head import Head
 
 _HEAD_BYTES = 1 << 16
 
@@ -26,67 +32,67 @@ class Reindexed(NamedTuple):
     dropped: int
 
 
-def reindex(path: str | os.PathLike, watch: Watch | None = None) -> Reindexed:
+def reindex(path: str | os.PathLike | Blobs, watch: Watch | None = None, **where) -> Reindexed:
     """Read every pack and publish a new head and index. A pack ends at the first bytes that are not a whole block.
 
     Damaged objects are left out of the index, so that a snapshot of a tree that still has them stores them again.
+    `where` as for `blobs.at`.
     """
-    watch = watch or Watch()
-    store = Path(path)
-    if not (store / "format").exists():
-        raise StoreError(f"there is no store at {store}")
-    with writing(store):
+    watch, blobs = watch or Watch(), blobs_at(path, **where)
+    blobs.remains()  # refuses a place without a store before anything is made there
+    with blobs.writing():
+        read, head = blobs.remains()
         packs: dict[int, int] = {}
         places: dict[bytes, Place] = {}
         meta: set[bytes] = set()
-        files = sorted((store / "packs").glob("*.pack"))
-        watch.total_bytes = sum(found.stat().st_size for found in files)
-        for found in files:
-            packs[int(found.stem)] = _read_pack(found, int(found.stem), places, meta, watch)
+        watch.total_bytes = sum(head.packs.values())
+        for number in sorted(head.packs):
+            packs[number] = _read_pack(blobs.original(head, number, full=True), number, places, meta, watch)
         watch.check()  # the last chance to cancel: from here on the store is changed
-        _publish(store, packs, places)
-        catalog = Catalog(store)
+        read, head = _publish(blobs, read, head._replace(packs=packs), places)
+        catalog = Catalog(blobs)
+        catalog.refresh()
         whole, roots = _closed(catalog, places, meta)
         dropped = len(places) - len(whole)
         if dropped:
-            _publish(store, packs, {content: place for content, place in places.items() if content in whole})
-        for found in (store / "index").iterdir():
-            if found.name not in Head.decode((store / "head").read_bytes()).segments:
-                found.unlink()
+            places = {content: place for content, place in places.items() if content in whole}
+            read, head = _publish(blobs, read, head, places)
+        blobs.tidy(head)
     return Reindexed(len(packs), len(whole), roots, dropped)
 
 
-def _publish(store: Path, packs: dict[int, int], places: dict[bytes, Place]) -> None:
-    name = f"{os.urandom(16).hex()}.idx"
-    replace_file(store / "index" / name, encode_segment(places))
-    head = Head(next_pack=max(packs, default=0) + 1, packs=packs, segments=[name])
-    replace_file(store / "head", head.encode())
+def _publish(blobs: Blobs, read: Read, head: Head, places: dict[bytes, Place]) -> tuple[Read, Head]:
+    after = head._replace(segments=[blobs.put_segment(encode_segment(places))], generation=head.generation + 1)
+    after = blobs.leaving(head, after)
+    try:
+        return blobs.swap_head(read, after.encode()), after
+    except Changed:
+        raise StoreError("somebody wrote to the store meanwhile; try again") from None
 
 
-def _read_pack(path: Path, number: int, places: dict[bytes, Place], meta: set[bytes], watch: Watch) -> int:
+def _read_pack(pack: Pack, number: int, places: dict[bytes, Place], meta: set[bytes], watch: Watch) -> int:
     """Add every object of a pack to `places` and `meta`; return the length that consists of whole blocks."""
-    at, size = 0, path.stat().st_size
-    with open(path, "rb", buffering=0) as file:
-        while at < size:
-            where = f"the block at {at} of {path.name}"
-            try:
-                info = blocks.read_header(os.pread(file.fileno(), _HEAD_BYTES, at), where)
-                data = os.pread(file.fileno(), info.length, at)
-                if len(data) < info.length:
-                    break
-            except Damaged:
+    at, size = 0, pack.size()
+    while at < size:
+        where = f"the block at {at} of {pack.name}"
+        try:
+            info = blocks.read_header(pack.read(at, _HEAD_BYTES), where)
+            data = pack.read(at, info.length)
+            if len(data) < info.length:
                 break
-            watch.tick(0, info.length)
-            try:
-                blocks.check_block(data, where)
-            except Damaged:
-                at += info.length  # its length was plausible, so the next block may be whole
-                continue
-            for content, offset, length in blocks.table(data, info):
-                places[content] = Place(number, at, info.length, offset, length)
-                if info.kind == blocks.META:
-                    meta.add(content)
-            at += info.length
+        except Damaged:
+            break
+        watch.tick(0, info.length)
+        try:
+            blocks.check_block(data, where)
+        except Damaged:
+            at += info.length  # its length was plausible, so the next block may be whole
+            continue
+        for content, offset, length in blocks.table(data, info):
+            places[content] = Place(number, at, info.length, offset, length)
+            if info.kind == blocks.META:
+                meta.add(content)
+        at += info.length
     return at
 
 
