@@ -15,6 +15,7 @@ MARKS = {
     "browser": "runs Chromium or Firefox",
     "engine": "runs containers on a Docker engine",
     "guest": "runs a microVM",
+    "bucket": "runs an S3 server",
     "claude": "runs the real Claude Code",
     "agents": "runs the real programs of agents",
     "database": "asks the test database",
@@ -31,6 +32,7 @@ FIXTURES = {
     "engine": "engine",
     "claude": "claude",
     "real_agents": "agents",
+    "s3": "bucket",
 }
 # A test module that uses something of these modules.
 MODULES = {
@@ -40,7 +42,7 @@ MODULES = {
     "tests.support.chromium": "browser",
     "tests.support.firefox": "browser",
 }
-DRIVERS = {"docker": "engine", "microvm": "guest"}  # where a test is done for several drivers
+DRIVERS = {"docker": "engine", "microvm": "guest", "bucket": "bucket"}  # where a test is done for several
 FOLDERS = {
     "faults": "product",
     "approvals/race": "product",
@@ -152,7 +154,7 @@ SLOW = (
 )
 CASES_IN_CHECK = 2  # of a test that asks the database
 NOT_IN = {
-    "check": {"product", "browser", "engine", "guest", "claude", "agents", "slow", "further", "long"},
+    "check": {"product", "browser", "engine", "guest", "bucket", "claude", "agents", "slow", "further", "long"},
     "test": {"long"},
     "all": set(),
 }

@@ -1,15 +1,74 @@
+import itertools
 import os
 import time
 
 import pytest
 
+from tests.support.buckets import seaweed
 from tests.workspaces.store.guests import Guest
 from workspaces.store import LocalTree, Store
 
+PREFIXES = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory, require):
+    """A real S3 server."""
+    with seaweed(tmp_path_factory.mktemp("seaweed"), require) as bucket:
+        yield bucket
+
 
 @pytest.fixture
-def store(tmp_path):
-    return Store.create(tmp_path / "store")
+def in_bucket(s3, tmp_path_factory, monkeypatch):
+    """`in_bucket()`: the address of a store of its own on the server, for this process and those that it starts."""
+    for name, value in s3.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("copies")))
+    return lambda: s3.address(f"{os.getpid()}/{next(PREFIXES)}")
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def addresses(request):
+    """`addresses(path)`: where a new store is to be, at this folder of this host or at a prefix of a bucket."""
+    if request.param == "folder":
+        return lambda path: path
+    in_bucket = request.getfixturevalue("in_bucket")
+    return lambda path: in_bucket()
+
+
+@pytest.fixture
+def address(addresses, tmp_path):
+    return addresses(tmp_path / "store")
+
+
+@pytest.fixture
+def store(address):
+    return Store.create(address)
+
+
+@pytest.fixture
+def objects():
+    """`objects(store)`: the names of the store's files or objects."""
+
+    def read(store):
+        if store.blobs.shared:
+            return sorted(f"{at}/{found.name}" for at in ("packs", "index") for found in store.blobs.client.ls(at))
+        return sorted(path for path in store.path.rglob("*") if path.is_file() and path.name != "lock")
+
+    return read
+
+
+@pytest.fixture
+def packs():
+    """`packs(store)`: the bytes of every pack that is there, whether the store still needs it or not."""
+
+    def read(store):
+        if store.blobs.shared:
+            client = store.blobs.client
+            return [client.get(f"packs/{found.name}")[0] for found in client.ls("packs")]
+        return [path.read_bytes() for path in (store.path / "packs").iterdir()]
+
+    return read
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ def ok(answer):
     return [json.loads(line) for line in lines]
 
 
-def test_the_whole_round(call, work, tmp_path):
-    store = tmp_path / "store"
+def test_the_whole_round(call, work, tmp_path, address):
+    store = address
     ok(call("init", store))
     (first,) = ok(call("snapshot", store, work))
     assert set(first) == {"tree", "entries", "bytes", "added_bytes", "skipped", "seconds"}

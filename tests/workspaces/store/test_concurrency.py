@@ -17,9 +17,9 @@ ROUNDS = 24 * MORE
 pytestmark = pytest.mark.timeout(300 * MORE)
 
 
-def test_writers_readers_and_collections_get_along(tmp_path):
+def test_writers_readers_and_collections_get_along(tmp_path, address):
     """Two writers and a collector in processes of their own, two readers as threads here."""
-    Store.create(tmp_path / "store")
+    Store.create(address)
     writer = """
 import os, random, sys
 from workspaces.store import LocalTree, Store
@@ -41,13 +41,13 @@ for _ in range(int(sys.argv[2])):
     time.sleep(0.02)
 """
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    commands = [[writer, tmp_path / "store", tmp_path / name, str(ROUNDS)] for name in ("one", "two")]
-    commands.append([collector, tmp_path / "store", str(ROUNDS)])
+    commands = [[writer, address, tmp_path / name, str(ROUNDS)] for name in ("one", "two")]
+    commands.append([collector, address, str(ROUNDS)])
     processes = [
         subprocess.Popen([sys.executable, "-c", *command], stdout=subprocess.PIPE, text=True, env=environment)
         for command in commands
     ]
-    store, wrong, taken = Store.open(tmp_path / "store"), [], []
+    store, wrong, taken = Store.open(address), [], []
 
     def read(process):
         for line in process.stdout:
@@ -69,7 +69,8 @@ for _ in range(int(sys.argv[2])):
     assert store.verify(full=True).problems == []
 
 
-def test_only_one_writer_at_a_time(store, tree):
+def test_only_one_writer_at_a_time_in_a_folder(tmp_path, tree):
+    store = Store.create(tmp_path / "store")
     from workspaces.store.lock import writing
 
     with writing(store.path), pytest.raises(StoreError, match="another process has locked the store"):
@@ -77,7 +78,8 @@ def test_only_one_writer_at_a_time(store, tree):
     assert store.snapshot(tree, wait=0.1).entries == 7
 
 
-def test_a_waiting_writer_can_be_cancelled(store, tree):
+def test_a_waiting_writer_can_be_cancelled(tmp_path, tree):
+    store = Store.create(tmp_path / "store")  # the one kind that waits
     from workspaces.store import Cancelled
     from workspaces.store.lock import writing
 
@@ -114,9 +116,9 @@ for number in itertools.count():
 FLIPS = 1000 * min(MORE, 5)
 
 
-def test_nothing_outside_is_touched_while_a_folder_flips_to_a_link(tmp_path):
+def test_nothing_outside_is_touched_while_a_folder_flips_to_a_link(tmp_path, address):
     work, outside = tmp_path / "work", tmp_path / "outside"
-    store, trees = a_tree_to_attack(work, outside)
+    store, trees = a_tree_to_attack(work, outside, address)
     before = describe_outside(outside)
     journal, done, refused, during = tmp_path / "journal", 0, 0, 0
     (tmp_path / "flips").write_bytes(bytes(8))
@@ -147,14 +149,14 @@ def test_nothing_outside_is_touched_while_a_folder_flips_to_a_link(tmp_path):
     assert store.compare(trees[0], LocalTree(work), full=True).differ == []
 
 
-def a_tree_to_attack(work, outside):
+def a_tree_to_attack(work, outside, address):
     """A folder `d` that looks like `outside`, and the two snapshots between which restores go to and fro."""
     (work / "d" / "sub").mkdir(parents=True)
     (outside / "sub").mkdir(parents=True)
     for at in (work / "d", outside):
         (at / "file").write_text(f"of {at.name}")
         (at / "sub" / "inner").write_text(f"inner of {at.name}")
-    store = Store.create(work.parent / "store")
+    store = Store.create(address)
     wanted = store.snapshot(LocalTree(work)).tree
     (work / "d" / "extra").write_text("extra")
     (work / "d" / "file").write_text("edited")
@@ -193,10 +195,10 @@ def test_a_reader_is_not_shown_what_was_never_committed(store, tree):
         store.read("00" * 32, b"README.md")
 
 
-def test_a_store_appears_whole_and_only_one_of_many_makes_it(tmp_path):
+def test_a_store_appears_whole_and_only_one_of_many_makes_it(tmp_path, addresses):
     """Two workspaces of a new team take their first snapshots at the same time."""
     for number in range(ROUNDS):
-        path, begin = tmp_path / f"store-{number}", threading.Barrier(4)
+        path, begin = addresses(tmp_path / f"store-{number}"), threading.Barrier(4)
 
         def make(path=path, begin=begin):
             begin.wait()
@@ -207,9 +209,12 @@ def test_a_store_appears_whole_and_only_one_of_many_makes_it(tmp_path):
 
         def look(path=path, begin=begin):
             begin.wait()
-            while not path.exists():
-                pass
-            return Store.open(path).id
+            while True:
+                try:
+                    return Store.open(path).id
+                except StoreError as error:
+                    if str(error) != f"there is no store at {path}":
+                        return str(error)
 
         with ThreadPoolExecutor(4) as threads:
             makers = [threads.submit(make) for _ in range(2)]

@@ -62,14 +62,14 @@ def inside(tree) -> dict:
 
 
 @pytest.fixture
-def wanted(tmp_path):
+def wanted(tmp_path, address):
     """A store, and a snapshot in which the folders of the lower layer are gone, files, or other folders."""
     tree = tmp_path / "wanted"
     (tree / "single").mkdir(parents=True)
     (tree / "single/inner").write_text("now a folder")
     (tree / "src").write_text("now a file")
     (tree / "both").symlink_to("src")
-    store = Store.create(tmp_path / "store")
+    store = Store.create(address)
     return store, store.snapshot(LocalTree(tree)).tree, inside(tree)
 
 

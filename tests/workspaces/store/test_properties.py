@@ -138,22 +138,22 @@ def any_tree(rounds):
 
 
 @any_tree(ROUNDS)
-def test_any_tree_comes_back_in_place_and_elsewhere(first, second, seed):
-    comes_back_in_place_and_elsewhere(LocalTree, first, second, seed)
+def test_any_tree_comes_back_in_place_and_elsewhere(addresses, first, second, seed):
+    comes_back_in_place_and_elsewhere(addresses, LocalTree, first, second, seed)
 
 
 @any_tree(ROUNDS // 4)
 @pytest.mark.parametrize("tree_of", ["guest"], indirect=True)
-def test_any_tree_comes_back_in_a_guest(tree_of, first, second, seed):
-    comes_back_in_place_and_elsewhere(tree_of, first, second, seed)
+def test_any_tree_comes_back_in_a_guest(addresses, tree_of, first, second, seed):
+    comes_back_in_place_and_elsewhere(addresses, tree_of, first, second, seed)
 
 
-def comes_back_in_place_and_elsewhere(tree_of, first, second, seed):
+def comes_back_in_place_and_elsewhere(addresses, tree_of, first, second, seed):
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
         (home / "work").mkdir()
         (home / "copy").mkdir()
-        store, work, journal = Store.create(home / "store"), tree_of(home / "work"), home / "journal"
+        store, work, journal = Store.create(addresses(home / "store")), tree_of(home / "work"), home / "journal"
         editor = Editor(home / "work", seed)
         for kind in first:
             editor.edit(kind)
@@ -173,18 +173,18 @@ def comes_back_in_place_and_elsewhere(tree_of, first, second, seed):
         assert store.verify(full=True).problems == []
 
 
-def test_many_rounds_of_edit_snapshot_and_restore_lose_nothing(tmp_path):
-    many_rounds(tmp_path, LocalTree, ROUNDS)
+def test_many_rounds_of_edit_snapshot_and_restore_lose_nothing(tmp_path, address):
+    many_rounds(tmp_path, address, LocalTree, ROUNDS)
 
 
 @pytest.mark.parametrize("tree_of", ["guest"], indirect=True)
-def test_many_rounds_in_a_guest_lose_nothing(tmp_path, tree_of):
-    many_rounds(tmp_path, tree_of, ROUNDS // 3)
+def test_many_rounds_in_a_guest_lose_nothing(tmp_path, address, tree_of):
+    many_rounds(tmp_path, address, tree_of, ROUNDS // 3)
 
 
-def many_rounds(tmp_path, tree_of, rounds):
+def many_rounds(tmp_path, address, tree_of, rounds):
     (tmp_path / "work").mkdir()
-    store, work = Store.create(tmp_path / "store"), tree_of(tmp_path / "work")
+    store, work = Store.create(address), tree_of(tmp_path / "work")
     editor, chance = Editor(tmp_path / "work", 7), random.Random(7)
     kept = []
     for _ in range(rounds):

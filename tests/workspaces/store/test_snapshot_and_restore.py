@@ -18,7 +18,7 @@ def test_a_restored_tree_is_the_one_that_was_stored(store, tree, work, tmp_path,
     assert store.compare(taken.tree, copy, full=True).differ == []
     assert store.snapshot(copy).tree == taken.tree
     assert not (tmp_path / "journal").exists()
-    assert sorted(os.listdir(tmp_path)) == ["copy", "store", "work"]
+    assert {*os.listdir(tmp_path)} - {"store"} == {"copy", "work"}
 
 
 def test_the_same_tree_adds_nothing(store, tree):
@@ -75,14 +75,13 @@ def test_entries_that_became_another_kind_come_back(store, tree, work, tmp_path)
     assert store.compare(taken.tree, tree, full=True).differ == []
 
 
-def test_a_cancelled_snapshot_leaves_nothing(store, tree, tmp_path):
-    before = sorted(path for path in (tmp_path / "store").rglob("*") if path.is_file())
+def test_a_cancelled_snapshot_leaves_nothing(store, tree, objects):
+    before = objects(store)
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
         store.snapshot(tree, cancel=stop)
-    after = sorted(path for path in (tmp_path / "store").rglob("*") if path.is_file() and path.name != "lock")
-    assert after == before
+    assert objects(store) == before
 
 
 def test_an_inspector_sees_new_content_and_can_refuse_it(store, tree, work):
@@ -136,7 +135,8 @@ def test_progress_counts_entries_and_bytes(store, tree):
     assert again[-1].total_entries == 7
 
 
-def test_a_folder_that_is_no_store_is_refused(tmp_path, tree, store):
+def test_a_folder_that_is_no_store_is_refused(tmp_path, tree):
+    store = Store.create(tmp_path / "store")  # test_bucket.py says what a bucket refuses
     with pytest.raises(StoreError, match="there is no store at"):
         Store.open(tmp_path / "nothing")
     with pytest.raises(StoreError, match="is not empty"):
@@ -150,8 +150,8 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path, tree, store):
         store.ls("nonsense")
 
 
-def test_a_reader_sees_what_another_process_commits(store, tree, work, tmp_path):
-    reader = Store.open(tmp_path / "store")
+def test_a_reader_sees_what_another_process_commits(store, tree, work, address):
+    reader = Store.open(address)
     taken = store.snapshot(tree)
     assert reader.read(taken.tree, b"README.md") == b"# Words\n"
     assert reader.read(taken.tree, b"README.md", 2, 3) == b"Wor"
