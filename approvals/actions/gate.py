@@ -23,7 +23,7 @@ from approvals.actions.submission import (
     unheard_approval,
 )
 from approvals.actions.transitions import actor_of, answer_conflict, move, needs_snapshot, withdraw
-from approvals.evaluation import policies
+from approvals.evaluation import policies, policy_files
 from approvals.evaluation.calls import GATE, Call
 from approvals.evaluation.judge import PolicyUnavailable, judge_again, with_all
 from approvals.models import Action, ActionEndCode, ActionMessage, ModelUsage, Status, Tier
@@ -220,9 +220,10 @@ def _check_policy_again(action: Action):
     """
     environment = action.workspace.environment if action.workspace else None
     policy = policies.active(action.team_id, environment)
-    floor = policies.floor(policy)
+    floor, file = policies.floor(policy), policy_files.of(action.workspace)
     is_same = policy.pk == action.policy_id and (floor is None or floor.created_at <= action.created_at)
-    if is_same and not policies.has_hours(policy, floor):
+    is_same_file = policy_files.same_as_judged(action, file)
+    if is_same and is_same_file and not policies.has_hours(policy, floor, policy_files.judged_by(file)):
         return
     try:
         found = judge_again(action)
@@ -237,12 +238,16 @@ def _check_policy_again(action: Action):
     is_met = quorum.is_met(action.team_id, given, found.quorum, found.quorum_role)
     if found.tier != Tier.FORBIDDEN and is_met:
         return
-    since = "does not allow this at this hour" if is_same else "was saved after the approval and does not allow this"
-    note = found.reasons[0] if found.asked_outside else f"Policy version {found.policy.number} {since}."
+    note = found.reasons[0] if found.takes_person or not is_same_file else _not_allowed_by(found.policy, is_same)
     by = Actor.system(f"policy {found.policy.number}")
     if withdraw(action, by, note, code=ActionEndCode.REVOKED):
         raise conflict(f"{note} Ask again.", code="revoked", action_status=action.status)
     raise answer_conflict(action)
+
+
+def _not_allowed_by(policy, is_same: bool) -> str:
+    since = "does not allow this at this hour" if is_same else "was saved after the approval and does not allow this"
+    return f"Policy version {policy.number} {since}."
 
 
 async def _snapshot_taken(operation) -> Snapshot | None:

@@ -123,7 +123,7 @@ def find(call: Call, found: PolicyResult, agent, bound: Bound) -> Grant | None:
         return None
     if call.tool in (*OWN_VERBS, *own_questions.TOOLS):
         return None
-    if found.asked_outside:
+    if found.takes_person:
         return None
     live = Grant.objects.active(clock.now()).filter(team=agent.team_id, agent=agent, workspace=call.workspace)
     holding = (grant for grant in live.select_related("by", "agent", "team") if holds(grant))

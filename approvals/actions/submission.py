@@ -303,6 +303,7 @@ def _insert(
         digest=sha256(canonical),
         rule=found.rule,
         policy=found.policy,
+        policy_file=found.policy_file,
         grant=grant,
         quorum=found.quorum,
         quorum_role=found.quorum_role,

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from approvals.admin import records  # noqa: F401 - registers the records
-from approvals.models import Action, Grant, PasskeyChallenge, Policy
+from approvals.models import Action, Grant, PasskeyChallenge, Policy, PolicyFile
 from dashboard.admin import OF_TEAM, Shown
 
 
@@ -15,6 +15,16 @@ class PolicyAdmin(Shown):
     list_filter = [OF_TEAM, "active"]
     search_fields = ["number", "by__username"]
     date_hierarchy = "created_at"
+
+
+@admin.register(PolicyFile)
+class PolicyFileAdmin(Shown):
+    list_display = ["repository", "team", "sha256", "is_adopted", "adopted_by", "problem", "seen_at"]
+    list_select_related = ["team", "adopted_by"]
+    team_path = "team"
+    list_filter = [OF_TEAM, "is_adopted"]
+    search_fields = ["repository", "sha256"]
+    date_hierarchy = "seen_at"
 
 
 @admin.register(Action)

@@ -255,7 +255,11 @@ def compare_policies(request, body: NewText):
     class of both. Nothing is saved.
     """
     _must_write(request)
-    found = difference.of_text(scope_or_404(request, body.environment), body.text)
+    return difference_out(difference.of_text(scope_or_404(request, body.environment), body.text))
+
+
+def difference_out(found: difference.Difference) -> dict:
+    """Return a difference as PolicyDifferenceOut has it."""
     groups = {name: [_shape(each, found) for each in shapes] for name, shapes in found.groups.items()}
     return groups | {"cases": found.of, "judged": found.judged, "cut_off": found.is_cut}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from django.db.models import Prefetch
 
-from approvals.evaluation import decision_point, kept_paths, policies, workers
+from approvals.evaluation import decision_point, kept_paths, policies, policy_files, workers
 from approvals.evaluation.calls import BROKER, parsed, root_of
 from approvals.evaluation.context import code_host
 from approvals.evaluation.context.addresses import destinations_of
@@ -15,7 +15,7 @@ from approvals.evaluation.context.scripts import scripts_for
 from approvals.evaluation.context.servers import servers_for
 from approvals.evaluation.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.evaluation.own_verbs import OWN_VERBS, title_of
-from approvals.models import Action, Decision, Policy, Revision, Tier
+from approvals.models import Action, Decision, Policy, PolicyFile, Revision, Tier
 from approvals.policy import PolicyError
 from approvals.policy.people import LEAST, Takes
 from approvals.policy.verdict import reason
@@ -48,7 +48,8 @@ class PolicyResult:
     commands: list = field(default_factory=list)
     policy: Policy | None = None
     envelope: dict | None = None  # what the kernel holds the call to, if it runs without a person
-    asked_outside: bool = False  # the decision point takes a person, so no grant answers it
+    takes_person: bool = False  # the decision point, or a policy file that can't be read, says so: no grant answers it
+    policy_file: PolicyFile | None = None  # of the repository, if it has one
     approvals: dict[str, Takes] = field(default_factory=dict)  # by tier, where a policy takes more than LEAST
 
     def __post_init__(self):
@@ -98,11 +99,12 @@ def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: boo
         return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo=undo, title=title, approvals=approvals)
     try:
         policy = policies.active(team_id, workspace.environment if workspace else None)
-        floor = policies.floor(policy)
-        for each in filter(None, (policy, floor)):
+        floor, file = policies.floor(policy), policy_files.of(workspace)
+        by = {"policy": policy, "floor": floor, "file": policy_files.judged_by(file)}
+        for each in filter(None, by.values()):
             policies.checked(each)
         around = around_call(agent, workspace) | decision_point.context()
-        verdict, away = _judged(tool, arguments, cwd, workspace, around, held=held, policy=policy, floor=floor)
+        verdict, away = _judged(tool, arguments, cwd, workspace, around, held=held, **by)
         reading = PolicyResult(
             tier=Tier(verdict.tier).value,
             reasons=[without_credentials(str(reason)) for reason in verdict.reasons],
@@ -112,7 +114,7 @@ def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: boo
             commands=[line | {"reason": without_credentials(line["reason"])} for line in verdict.commands],
             policy=policy,
             envelope=verdict.envelope,
-            approvals=policies.approvals(policy, floor),
+            approvals=policies.approvals(*by.values()),
         )
     except workers.Late as late:
         logger.warning("no verdict on a %s call: %s", tool, late)
@@ -121,7 +123,7 @@ def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: boo
         # Broad on purpose: a policy that raises must never allow a call.
         logger.exception("no verdict on a %s call", tool)
         raise PolicyUnavailable(type(error).__name__) from error
-    reading = kept_paths.refused(reading, workspace)
+    reading = policy_files.with_file(kept_paths.refused(reading, workspace), file, by_file=verdict.by_file)
     is_own = tool in own_questions.TOOLS
     if away and not is_own and reading.is_allowed and changes_files(tool, reading.commands):
         return replace(reading, tier=Tier.HIGH.value, reasons=[AWAY])
@@ -131,8 +133,9 @@ def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: boo
 def _approvals(team_id, workspace) -> dict[str, Takes]:
     """Return who approves by tier, for a call that no policy judged; {} if the policy cannot be read."""
     policy = policies.active(team_id, workspace.environment if workspace else None)
+    file = policy_files.judged_by(policy_files.of(workspace))
     try:
-        return policies.approvals(policy, policies.floor(policy))
+        return policies.approvals(policy, policies.floor(policy), file)
     except (PolicyError, workers.Late):
         logger.exception("policy %s of team %s does not say who approves", policy.number, team_id)
         return {}

@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import CharField, F, Q, UUIDField
 
 from approvals.evaluation import workers
-from approvals.models import Policy
+from approvals.models import Policy, PolicyFile
 from approvals.policy import PolicyError, default_policy, load_policy
 from approvals.policy.people import LEAST, ROLES, Takes, read_approvals, stricter
 from dashboard.database.prepared import Prepared, Slot
@@ -87,12 +87,12 @@ def with_rules(text: str, tier: str, rules: list[str]) -> str:
     return added if after == before | {tier: [*rules, *before.get(tier, [])]} else text
 
 
-def checked(policy: Policy) -> dict:
+def checked(policy: Policy | PolicyFile) -> dict:
     """Return judges.check of a stored version. PolicyError if it does not load; judges.Late."""
     return _checked(policy.sha256, policy.text)
 
 
-def has_hours(*saved: Policy | None) -> bool:
+def has_hours(*saved: Policy | PolicyFile | None) -> bool:
     """Return whether one of these policies judges a call by the hour; also if it cannot be read."""
     try:
         blocks = [block for each in filter(None, saved) for block in checked(each)["blocks"]]
@@ -101,7 +101,7 @@ def has_hours(*saved: Policy | None) -> bool:
     return any("hours" in block["conditions"] for block in blocks)
 
 
-def approvals(*saved: Policy | None) -> dict[str, Takes]:
+def approvals(*saved: Policy | PolicyFile | None) -> dict[str, Takes]:
     """Return {tier: who approves} that meets each of these policies. PolicyError; workers.Late."""
     found: dict[str, Takes] = {}
     for policy in filter(None, saved):

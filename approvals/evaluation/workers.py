@@ -45,17 +45,19 @@ judges = Judges()
 
 
 def classify(
-    tool: str, arguments: dict, *, policy=None, floor=None, rules: list[str] | None = None, **world
+    tool: str, arguments: dict, *, policy=None, floor=None, file=None, rules: list[str] | None = None, **world
 ) -> Verdict:
     """Return the verdict of a stored policy, with what `floor` forbids also forbidden, or of `rules` alone.
 
+    `file`: a PolicyFile without a problem, which makes it stricter, or looser if it is adopted.
     `world`: cwd, workspace_root, home and context, as approvals.policy.classify takes them. Raise Late on timeout.
     """
     request = {"tool": tool, "arguments": arguments, "world": world}
     if rules is not None:
         return Verdict(**judges.ask(request | {"rules": rules}))
     request |= {"policy": policy.sha256, "floor": floor.sha256 if floor else None}
-    texts = {each.sha256: each.text for each in (policy, floor) if each}
+    request |= {"file": file.sha256, "adopted": file.is_adopted} if file else {}
+    texts = {each.sha256: each.text for each in (policy, floor, file) if each}
     return Verdict(**judges.ask(request, texts=texts))
 
 
@@ -73,7 +75,7 @@ def check(text: str, below: str = "") -> dict:
 def cases(*, before: tuple, after: tuple) -> list:
     """Return [shape, tool, arguments, context] of the calls that stand for all that two policies can differ about.
 
-    `before` and `after` are (policy, floor or None). Raise Late on timeout.
+    `before` and `after` are (policy, floor or None), or these and an adopted PolicyFile. Raise Late on timeout.
     """
     texts = {each.sha256: each.text for each in (*before, *after) if each}
     pairs = [[each and each.sha256 for each in pair] for pair in (before, after)]
@@ -93,7 +95,7 @@ def needles(*, before: tuple, after: tuple) -> dict:
 def compare(calls: list, *, before: tuple, after: tuple, seconds: float) -> list:
     """Return [[tier, rule] before, [tier, rule] after] of the first calls, as many as `seconds` suffice for.
 
-    `before` and `after` are (policy, floor or None); `calls` are (tool, arguments, world). Raise Late on timeout.
+    `before` and `after` are as in `cases`; `calls` are (tool, arguments, world). Raise Late on timeout.
     """
     keys = {name: [each and each.sha256 for each in pair] for name, pair in (("before", before), ("after", after))}
     texts = {each.sha256: each.text for each in (*before, *after) if each}

@@ -45,6 +45,7 @@ from approvals.models.notices import (  # noqa: F401 - as above
     PushToken,
 )
 from approvals.models.passkeys import PasskeyChallenge  # noqa: F401 - as above
+from approvals.models.policy_files import PolicyFile
 from approvals.models.presence import CardViewer  # noqa: F401 - as above
 from approvals.models.prompts import SessionPrompt  # noqa: F401 - as above
 from approvals.models.talk import AgentMessage, Interrupt  # noqa: F401 - as above
@@ -168,6 +169,10 @@ class Action(models.Model):
     digest = models.CharField(max_length=64)  # of the current revision, SHA-256 hex
     rule = models.CharField(max_length=500, blank=True, default="")  # of the current revision, for the measures
     policy = models.ForeignKey(Policy, models.PROTECT, null=True, blank=True, related_name="+")
+    # The file of the repository that judged it too.
+    policy_file = models.ForeignKey(
+        PolicyFile, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
     grant = models.ForeignKey(
         "Grant", models.RESTRICT, null=True, blank=True, related_name="actions"
     )  # the grant that allowed it

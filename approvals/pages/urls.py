@@ -33,7 +33,7 @@ from approvals.pages import (
     tasks,
     together,
 )
-from approvals.pages.policy import builder, current, editor, past, replays, rule_of_card, versions
+from approvals.pages.policy import builder, current, editor, files, past, replays, rule_of_card, versions
 
 urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
@@ -91,6 +91,10 @@ urlpatterns = [
     path("policy/versions/", versions.versions, name="policy-versions"),
     path("policy/versions/<int:number>/", versions.version, name="policy-version"),
     path("policy/versions/<int:number>/back/", versions.go_back, name="policy-go-back"),
+    path("policy/files/", files.listing, name="policy-files"),
+    path("policy/files/<uuid:pk>/", files.file, name="policy-file"),
+    path("policy/files/<uuid:pk>/adopt/", files.adopt, name="policy-file-adopt"),
+    path("policy/files/<uuid:pk>/let-go/", files.let_go, name="policy-file-let-go"),
     path("policy/past/", past.past, name="policy-past"),
     path("policy/past/trust/", past.trust_one, name="policy-trust"),
     path("me/notifications/", notifications.notifications, name="notifications"),

@@ -27,7 +27,7 @@ class Policy:
 
     `targets` is {name: Target}, and `blocks` are the rules with conditions, those of the floor among them.
     `rehearse`: the tiers whose commands are tried on a copy of the files as soon as they wait for a person.
-    `approvals` is {tier: Takes}, the people who approve.
+    `approvals` is {tier: Takes}, the people who approve. `has_mode`: the text says its mode.
     """
 
     mode: str = "irreversible"
@@ -40,6 +40,7 @@ class Policy:
     approvals: dict = field(default_factory=dict)
     targets: dict = field(default_factory=dict)
     blocks: tuple = ()
+    has_mode: bool = True
 
     @classmethod
     def of_rules(cls, texts):
@@ -119,6 +120,7 @@ def read_policy(text):
     )
     approvals = read_approvals(data.get("approvals", {}))
     more = {"trust": trust, "rehearse": rehearse, "approvals": approvals, "targets": targets, "blocks": blocks}
+    more["has_mode"] = "mode" in data
     found = Policy(mode=mode, rules=rules, tests=tests, text=text, **more)
     if (
         sum(map(len, rules.values())) + sum(len(listed) for block in blocks for listed in block.rules.values())

@@ -8,7 +8,7 @@ import time
 
 from dashboard.workers.loop import answer_lines
 
-from . import needles
+from . import needles, repository_file
 from .classify import classify
 from .policy import Policy, load_policy, read_policy, targets_of
 from .shapes import cases
@@ -31,28 +31,34 @@ def _answer(asked, policies):
     if "calls" in asked:
         return compare(asked, policies)
     if "change" in asked:
-        return needles.of_change(*(_above(policies, *pair) for pair in asked["change"]))
+        return needles.of_change(*(_side(policies, *side) for side in asked["change"]))
     if "cases" in asked:
-        return {"cases": cases(*(_above(policies, *pair) for pair in asked["cases"]))}
+        return {"cases": cases(*(_side(policies, *side) for side in asked["cases"]))}
     if "rules" in asked:
-        policy = Policy.of_rules(asked["rules"])
+        judging = [Policy.of_rules(asked["rules"])]
     else:
-        policy = _above(policies, asked["policy"], asked.get("floor"))
-    verdict = classify(asked["tool"], asked["arguments"], policy=policy, **asked["world"])
-    return dataclasses.asdict(verdict)
+        judging = _judging(policies, asked["policy"], asked.get("floor"), asked.get("file"), asked.get("adopted"))
+    verdicts = [classify(asked["tool"], asked["arguments"], policy=each, **asked["world"]) for each in judging]
+    return dataclasses.asdict(repository_file.strictest(verdicts))
 
 
-def _above(policies, key, floor):
-    return policies[key].above(policies[floor]) if floor else policies[key]
+def _side(policies, key, floor, file=None):
+    """Return the policy of one side of a comparison; `file` is one that is adopted."""
+    return _judging(policies, key, floor, file, adopted=True)[0]
+
+
+def _judging(policies, key, floor, file, adopted):
+    policy = policies[key].above(policies[floor]) if floor else policies[key]
+    return repository_file.judging(policy, policies[file], adopted=adopted) if file else [policy]
 
 
 def compare(asked, policies):
     """Judge calls by two policies until `seconds` have passed; return {verdicts: [[before, after]]} of the first ones.
 
-    `before` and `after` are [policy, floor], each a call's verdict [tier, rule].
+    `before` and `after` are [policy, floor], or these and an adopted policy file; each a call's verdict [tier, rule].
     """
     until = time.monotonic() + asked["seconds"]
-    before, after = (_above(policies, *asked[name]) for name in ("before", "after"))
+    before, after = (_side(policies, *asked[name]) for name in ("before", "after"))
     verdicts = []
     for tool, arguments, world in asked["calls"]:
         if time.monotonic() > until:

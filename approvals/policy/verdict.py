@@ -126,6 +126,7 @@ class Verdict:
 
     `envelope` is what the kernel lets the call do (see envelopes), None if the call asks, is not held, or is allowed by
     a rule although it leaves every envelope. `code_host_read`: a part of it reads at the code host, outside of it.
+    `by_file`: a policy file of the repository makes it stricter (see repository_file).
     """
 
     tier: str
@@ -136,6 +137,7 @@ class Verdict:
     commands: list = field(default_factory=list)
     envelope: dict | None = None
     code_host_read: bool = False
+    by_file: bool = False
 
     @property
     def targets(self):

@@ -103,6 +103,10 @@ RULES = {
         url=lambda row: _conversation(row.message.session),
     ),
     "approvals.policy": Rule(bound={"text": "its digest names this version of the policy: save one without it"}),
+    "approvals.policyfile": Rule(
+        bound={"text": "its digest names what a lead adopts: change the file", "repository": "it is a name"},
+        url=lambda row: reverse("policy-file", args=(row.pk,)),
+    ),
     "approvals.revision": Rule(
         bound={"canonical": "decisions are bound to its digest, and passkeys sign that"},
         busy=Q(action__status__in=LIVE),

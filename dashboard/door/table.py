@@ -396,6 +396,11 @@ _DECLARED = [
         POST /policies/diff
         POST /policies/effect
         GET /policies/export
+        GET /policies/files
+        GET /policies/files/{policy_file_id}
+        GET /policies/files/{policy_file_id}/diff
+        POST /policies/files/{policy_file_id}/adopt
+        POST /policies/files/{policy_file_id}/let-go
         POST /policies/import
         POST /policies/try
         GET /policies/versions

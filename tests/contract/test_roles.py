@@ -96,6 +96,8 @@ VERBS = {
     "POST /policies": "write_policy",
     "POST /policies/diff": "write_policy",
     "POST /policies/effect": "write_policy",
+    "POST /policies/files/{policy_file_id}/adopt": "write_policy",
+    "POST /policies/files/{policy_file_id}/let-go": "write_policy",
     "POST /policies/import": "write_policy",
     "POST /policies/try": "write_policy",
     "POST /policies/versions/{n}/restore": "write_policy",
@@ -170,6 +172,9 @@ PEOPLE_ALONE = {
     "GET /policies",
     "GET /policies/current",
     "GET /policies/export",
+    "GET /policies/files",
+    "GET /policies/files/{policy_file_id}",
+    "GET /policies/files/{policy_file_id}/diff",
     "GET /policies/versions",
     "GET /policies/versions/{n}",
     "GET /policies/versions/{n}/difference",
@@ -261,6 +266,7 @@ def things(agent, place, everybody) -> dict[str, str]:
         "other": f"{place}-beside",
         "path": "hello.txt",
         "name": "WALKED",
+        "policy_file_id": policy_file_of(agent, place),
         "receipt_id": receipt_of(agent, place),
         "scrub_id": everybody["contract admin"].post("/scrubs", {"value": "walked by the contract"}, 202).json["id"],
         "id": command["id"],
@@ -310,6 +316,17 @@ def agent_run_of(agent, key: str) -> str:
             "row |= {'program': 'codex@1.2.3', 'model': 'none', 'state': 'failed', 'token_sha256': token_hex(32)};"
             "row |= dict.fromkeys(('created_at', 'changed_at'), clock.now());"
             "print(json.dumps(str(AgentRun.objects.create(**row).pk)))"
+        )
+    )
+
+
+def policy_file_of(agent, key: str) -> str:
+    return json.loads(
+        agent.product.shell(
+            "import json; from dashboard.database import clock; from approvals.models import PolicyFile;"
+            f"from workspaces.models import Workspace; place = Workspace.objects.get(key='{key}');"
+            "row = {'team': place.team, 'repository': 'walked/x', 'workspace': place, 'sha256': '1' * 64};"
+            "print(json.dumps(str(PolicyFile.objects.create(**row, seen_at=clock.now()).pk)))"
         )
     )
 

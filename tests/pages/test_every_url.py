@@ -13,7 +13,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 
 from approvals.agent_runs.definitions import content
 from approvals.evaluation import policies
-from approvals.models import AgentDefinition, AgentRun, AgentSession, Grant, LineComment, LogTarget, Message
+from approvals.models import AgentDefinition, AgentRun, AgentSession, Grant, LineComment, LogTarget, Message, PolicyFile
 from approvals.pages.policy import replays
 from approvals.reports.policy_changes.effect import Replay
 from approvals.reports.policy_changes.scopes import Scope
@@ -146,6 +146,9 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
             sent_at=soon,
             agent=agent,
         ).pk,
+        "policy/files/": PolicyFile.objects.create(
+            team=team, repository=SECRET, workspace=workspace, text=SECRET, sha256="0" * 64, seen_at=soon
+        ).pk,
         "artifacts/": Artifact.objects.create(
             team=team, workspace=workspace, key=workspace.key, snapshot_number=1, name="a", note=SECRET, created_at=soon
         ).pk,
@@ -191,7 +194,7 @@ def state():
     tables = ["dashboard_event", "approvals_action", "approvals_decision", "workspaces_operation", "dashboard_token"]
     tables += ["dashboard_membership", "workspaces_workspace", "approvals_policy", "dashboard_agent", "dashboard_team"]
     tables += ["approvals_grant", "workspaces_secret", "workspaces_snapshot", "workspaces_terminal"]
-    tables += ["approvals_linecomment"]
+    tables += ["approvals_linecomment", "approvals_policyfile"]
     tables += [
         "workspaces_command",
         "workspaces_environment",

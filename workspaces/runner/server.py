@@ -29,6 +29,7 @@ from workspaces.runner import (
     files,
     held_calls,
     mcp_servers,
+    policy_file,
     redacted_files,
     scrub,
     secret_scan,
@@ -46,7 +47,7 @@ from workspaces.store import StoreError
 logger = logging.getLogger("handrail.runner")
 CHUNK = 256 * 1024
 # Requests of a judge about the files: each call asks them, and who asks has changed no row that the runner keeps.
-ABOUT_FILES = ("links", "contents", "mcp-servers", "redacted-files")
+ABOUT_FILES = ("links", "contents", "mcp-servers", "policy-file", "redacted-files")
 OWN_SECONDS = 8.0  # for git to say what Handrail itself would push
 routes = web.RouteTableDef()
 
@@ -425,6 +426,14 @@ async def run_mcp_servers(request):
     tree, seconds = await _tree(request, workspace), min(float(asked["seconds"]), 10.0)
     reading = request.app["daemon"].thread(mcp_servers.read, workspace, tree, asked["tool"], asked["cwd"], seconds)
     return web.json_response({"servers": await reading})
+
+
+@routes.post("/workspaces/{id}/policy-file")
+async def run_policy_file(request):
+    """{} → as policy_file.read."""
+    workspace = await _workspace(request)
+    tree = await _tree(request, workspace)
+    return web.json_response(await request.app["daemon"].thread(policy_file.read, tree))
 
 
 async def cancel_program(folder: Path):

@@ -59,7 +59,7 @@ def _with(found, answer: Answer):
     people = found.approvals
     if is_stricter and found.needs_approval:  # a policy may take more people for the milder tier
         people = stricter(people, {tier: found.takes})
-    return replace(found, tier=tier, reasons=reasons, envelope=None, asked_outside=True, approvals=people)
+    return replace(found, tier=tier, reasons=reasons, envelope=None, takes_person=True, approvals=people)
 
 
 def _answer(found, parts, asked: Asked) -> Answer:

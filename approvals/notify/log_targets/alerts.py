@@ -15,6 +15,7 @@ ALWAYS = {
     "log.target_removed",
     "person.purged",
     "person.second_factor_reset",
+    "policy.file_adopted",
     "policy.saved",
     "retention.late",
     "schedule.budget_met",

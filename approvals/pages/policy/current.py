@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
-from approvals.evaluation import policies, workers
+from approvals.evaluation import policies, policy_files, workers
 from approvals.models import Grant
 from approvals.pages.policy.built_in import BUILT_IN
 from approvals.pages.policy.past import question_of
@@ -68,6 +68,7 @@ def policy(request):
             .select_related("agent__owner", "workspace__team", "by")
             .order_by("expires_at")[:100],
             "grants_next": f"{reverse('policy')}?team={team.slug}",
+            "has_files": policy_files.of_team(team.pk).exists(),
             "may_decide": request.caller.can("decide", team),
             "may_write": (may_write := request.caller.can("write_policy", team)),
             "past": question_of(scope) if may_write else None,

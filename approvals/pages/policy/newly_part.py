@@ -41,9 +41,13 @@ class Group:
 def newly_of(scope: Scope, text: str) -> dict:
     """Return {newly, newly_groups} for a page, or {refused: why}."""
     try:
-        found = difference.of_text(scope, text)
+        return newly_groups_of(difference.of_text(scope, text))
     except Problem as problem:
         return {"refused": problem.detail}
+
+
+def newly_groups_of(found: difference.Difference) -> dict:
+    """Return {newly, newly_groups} for a page."""
     groups = [_group(name, shapes, found) for name, shapes in found.groups.items() if shapes]
     return {"newly": found, "newly_groups": groups}
 

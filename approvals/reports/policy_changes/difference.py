@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from approvals.evaluation import policies, workers
 from approvals.evaluation.calls import sha256
-from approvals.models import Policy
+from approvals.models import Policy, PolicyFile
 from approvals.policy.difference import GROUPS, Shape, classes
 from approvals.reports.policy_changes.scopes import Scope
 from dashboard.problems import invalid
@@ -44,6 +44,18 @@ def of_text(scope: Scope, text: str, *, seconds: float = SECONDS) -> Difference:
     after = Policy(team=scope.team, environment=scope.environment, text=text, sha256=sha256(text.encode()))
     sides = {"before": (before, policies.floor(scope.own) if scope.own else None)}
     sides["after"] = (after, policies.floor(after))
+    return _compared(sides, seconds)
+
+
+def of_file(scope: Scope, file: PolicyFile, *, seconds: float = SECONDS) -> Difference:
+    """Compare the policy in force with what it would be with this file adopted. Problem 422: it can't be adopted."""
+    if file.problem:
+        raise invalid(f"This file can't be adopted: {file.problem}.")
+    floor = policies.floor(scope.policy)
+    return _compared({"before": (scope.policy, floor), "after": (scope.policy, floor, file)}, seconds)
+
+
+def _compared(sides: dict, seconds: float) -> Difference:
     until = time.monotonic() + seconds
     judged = []
     try:

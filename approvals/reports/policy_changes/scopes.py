@@ -6,7 +6,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext
 
 from approvals.evaluation import policies
-from approvals.models import Policy
+from approvals.models import Policy, PolicyFile
 from dashboard.models import Team
 from workspaces.models import Environment
 from workspaces.services import environments
@@ -68,6 +68,13 @@ def scopes_of(team) -> list[Scope]:
     saved = Policy.objects.filter(team=team, active=True).exclude(environment=None).select_related("environment")
     own = {each.environment.name: each for each in saved.order_by("environment__version")}
     return [Scope(team), *(Scope(team, each, own.get(each.name)) for each in newest)]
+
+
+def of_file(file: PolicyFile) -> Scope:
+    """Return what a repository's policy file stands over: the policy of the environment that it was seen in."""
+    environment = file.workspace.environment if file.workspace else None
+    own = policies.own(file.team_id, environment.name) if environment else None
+    return Scope(file.team, environment, own)
 
 
 def find(team, name: str | None) -> Scope | None:
