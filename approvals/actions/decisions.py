@@ -361,6 +361,7 @@ def _edit(action: Action, still_open: Q, caller, answer: Answer, edited: Edited)
         "title": found.title,
         "rule": found.rule,
         "policy": found.policy,
+        "policy_file": found.policy_file,
         "quorum": found.quorum,
         "quorum_role": found.quorum_role,
         "envelope": None,  # a person decides, and the runner derives it from what the card said

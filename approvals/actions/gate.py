@@ -223,7 +223,7 @@ def _check_policy_again(action: Action):
     floor, file = policies.floor(policy), policy_files.of(action.workspace)
     is_same = policy.pk == action.policy_id and (floor is None or floor.created_at <= action.created_at)
     is_same_file = policy_files.same_as_judged(action, file)
-    if is_same and is_same_file and not policies.has_hours(policy, floor, policy_files.judged_by(file)):
+    if is_same and is_same_file and not policies.depends_on_time(policy, floor, policy_files.judged_by(file)):
         return
     try:
         found = judge_again(action)

@@ -126,6 +126,7 @@ class TrialContext(Strict):
     targets: list[str] | None = Field(None, description="targets that a call means which names none")
     branch: Annotated[str, Field(max_length=300)] | None = None
     at: datetime | None = None
+    on_duty: bool | None = Field(None, description="whether somebody who may approve is on duty")
     held: bool = False
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from django.db.models import Prefetch
 
-from approvals.evaluation import decision_point, kept_paths, policies, policy_files, workers
+from approvals.evaluation import decision_point, duty, kept_paths, policies, policy_files, workers
 from approvals.evaluation.calls import BROKER, parsed, root_of
 from approvals.evaluation.context import code_host
 from approvals.evaluation.context.addresses import destinations_of
@@ -104,6 +104,8 @@ def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: boo
         for each in filter(None, by.values()):
             policies.checked(each)
         around = around_call(agent, workspace) | decision_point.context()
+        if policies.asks_about("on_duty", *by.values()):
+            around["on_duty"] = bool(duty.people_on_duty(team_id, clock.now()))
         verdict, away = _judged(tool, arguments, cwd, workspace, around, held=held, **by)
         reading = PolicyResult(
             tier=Tier(verdict.tier).value,

@@ -92,13 +92,17 @@ def checked(policy: Policy | PolicyFile) -> dict:
     return _checked(policy.sha256, policy.text)
 
 
-def has_hours(*saved: Policy | PolicyFile | None) -> bool:
-    """Return whether one of these policies judges a call by the hour; also if it cannot be read."""
+def depends_on_time(*saved: Policy | PolicyFile | None) -> bool:
+    """Return whether one of these judges a call by the hour or by who is on duty; also if it cannot be read."""
     try:
-        blocks = [block for each in filter(None, saved) for block in checked(each)["blocks"]]
+        return any(asks_about(condition, *saved) for condition in ("hours", "on_duty"))
     except (PolicyError, workers.Late):
         return True
-    return any("hours" in block["conditions"] for block in blocks)
+
+
+def asks_about(condition: str, *saved: Policy | PolicyFile | None) -> bool:
+    """Return whether a block of one of these has the condition. PolicyError; workers.Late."""
+    return any(condition in block["conditions"] for each in filter(None, saved) for block in checked(each)["blocks"])
 
 
 def approvals(*saved: Policy | PolicyFile | None) -> dict[str, Takes]:

@@ -2,9 +2,9 @@
 
 from django.utils import translation
 
+from approvals.evaluation.duty import settings_of
 from approvals.models import DeliveryKind
 from approvals.notify import notices
-from approvals.notify.routing import settings_of
 from dashboard.database import clock
 
 

@@ -6,9 +6,9 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Q
 
+from approvals.evaluation.duty import in_quiet_hours, settings_of, zone_of
 from approvals.models import DeliveryKind, NotificationSettings
 from approvals.notify.notices import deliver_to_channels, deliver_to_devices, receivers
-from approvals.notify.routing import in_quiet_hours, settings_of, zone_of
 from dashboard.people.access import caller_of
 from workspaces.services import retention
 from workspaces.services.retention import Going

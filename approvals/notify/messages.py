@@ -10,10 +10,10 @@ from django.utils.html import strip_tags
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from approvals.actions.transitions import winner
+from approvals.evaluation.duty import settings_of, zone_of
 from approvals.evaluation.judge import content
 from approvals.models import Action, Channel, NotificationSettings, Status, Tier
 from approvals.notify.going import of_owner
-from approvals.notify.routing import settings_of, zone_of
 from approvals.questions import own_questions
 from dashboard.database import clock
 from dashboard.keys import redaction

@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
+from approvals.evaluation.duty import zone_of
 from approvals.models import (
     Action,
     CardViewer,
@@ -20,7 +21,7 @@ from approvals.models import (
     PushSubscription,
     Snooze,
 )
-from approvals.notify.routing import Recipient, is_quiet, recipients, wants, zone_of
+from approvals.notify.routing import Recipient, is_quiet, recipients, wants
 from dashboard.database import clock
 from dashboard.people.sessions import device_name
 from dashboard.problems import conflict

@@ -1,13 +1,13 @@
 """Who is told about an action: reviewers on duty whose settings want it, outside their quiet hours."""
 
-import zoneinfo
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django.conf import settings
 from django.utils.translation import get_language
 
 from approvals.actions.decisions import may_approve_scope
+from approvals.evaluation.duty import in_quiet_hours, settings_of
 from approvals.models import Action, NotificationSettings, Tier
 from dashboard.models import Membership
 from dashboard.people.access import MATRIX, ROLES, Caller
@@ -35,14 +35,6 @@ def recipients(user_ids) -> list[Recipient]:
     for row in rows:
         people.setdefault(row.user_id, (row.user, {}))[1][row.team_id] = row.role
     return [Recipient(user, roles, settings_of(user)) for user, roles in people.values()]
-
-
-def settings_of(user) -> NotificationSettings:
-    """Return the person's settings; defaults, not stored, if they saved none."""
-    try:
-        return user.notification_settings
-    except NotificationSettings.DoesNotExist:
-        return NotificationSettings(user=user)
 
 
 def note_language(user):
@@ -74,18 +66,3 @@ def wants(recipient: Recipient, action: Action) -> bool:
 def is_quiet(wanted: NotificationSettings, action: Action, now: datetime) -> bool:
     """Return whether the person's quiet hours keep this action from them now."""
     return in_quiet_hours(wanted, now) and not (wanted.critical_in_quiet and action.tier == Tier.CRITICAL)
-
-
-def in_quiet_hours(wanted: NotificationSettings, now: datetime) -> bool:
-    """Return whether it is a quiet hour of the person."""
-    if wanted.quiet_from is None or wanted.quiet_until is None or wanted.quiet_from == wanted.quiet_until:
-        return False
-    time, start, end = now.astimezone(zone_of(wanted)).time(), wanted.quiet_from, wanted.quiet_until
-    return start <= time < end if start < end else time >= start or time < end
-
-
-def zone_of(wanted: NotificationSettings):
-    try:
-        return zoneinfo.ZoneInfo(wanted.zone)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC

@@ -14,11 +14,11 @@ from django.utils.translation import get_language, gettext
 from py_vapid import Vapid02
 from pywebpush import WebPusher
 
+from approvals.evaluation.duty import settings_of
 from approvals.models import Action, Channel, Delivery, DeliveryKind, PushSubscription, Status
 from approvals.notify import channels, going, messages, tokens, vapid
 from approvals.notify.devices import has_live_session
 from approvals.notify.hashes import sha256
-from approvals.notify.routing import settings_of
 from dashboard import json_text
 from dashboard.database import clock
 from dashboard.workers.outbox import Message, NotNeeded, NotSent, Sender

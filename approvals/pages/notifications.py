@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
+from approvals.evaluation.duty import settings_of
 from approvals.models import (
     Channel,
     Delivery,
@@ -23,7 +24,6 @@ from approvals.models import (
     Status,
 )
 from approvals.notify import channels, devices, notices, receipts, tokens, vapid
-from approvals.notify.routing import settings_of
 from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.people.second_factor_rule import caller_in
@@ -40,7 +40,14 @@ MAX_BODY = 8192  # bytes of what a browser or its service worker sends
 class SettingsForm(forms.Form):
     """What the person wants to be told, when and how."""
 
-    on_duty = forms.BooleanField(label=gettext_lazy("Notify me"), required=False)
+    on_duty = forms.BooleanField(
+        label=gettext_lazy("I am on duty: notify me"),
+        required=False,
+        help_text=gettext_lazy(
+            "Rules of a policy can ask whether somebody is on duty. You are not in your quiet hours, nor for teams that"
+            " don't notify you."
+        ),
+    )
     only_critical = forms.BooleanField(label=gettext_lazy("Only critical actions"), required=False)
     teams = forms.MultipleChoiceField(
         label=gettext_lazy("Teams that notify me"), required=False, widget=forms.CheckboxSelectMultiple(), choices=[]

@@ -1,4 +1,4 @@
-"""Conditions of a policy: by agent, environment, label, branch, target, host, amount and hours.
+"""Conditions of a policy: by agent, environment, label, branch, target, host, amount, hours, and who is on duty.
 
 Each is asked about the facts of one call and answers (possible, certain): what is not known is possible, not certain.
 """
@@ -13,7 +13,7 @@ from .globs import Glob
 from .reach import NOWHERE, Reach
 from .verdict import PolicyError
 
-CONDITIONS = ("agent", "environment", "label", "branch", "target", "host", "amount", "hours")
+CONDITIONS = ("agent", "environment", "label", "branch", "target", "host", "amount", "hours", "on_duty")
 MAX_VALUES, MAX_VALUE = 100, 200
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOURS = re.compile(
@@ -28,6 +28,7 @@ NO, MAYBE, YES = (False, False), (True, False), (True, True)  # possible, certai
 class Around:
     """What is known of a call besides its words; None: not known. `targets` are those of what names none.
 
+    `on_duty`: somebody who may approve it is on duty.
     `only_stated`: a condition about what is not known is not met, instead of possibly met.
     """
 
@@ -37,6 +38,7 @@ class Around:
     targets: tuple | None = None
     branch: str | None = None
     at: datetime | None = None
+    on_duty: bool | None = None
     only_stated: bool = False
 
     @property
@@ -46,13 +48,14 @@ class Around:
 
     @classmethod
     def of(cls, context):
-        """Return what a context says: `agent`, `environment`, `labels`, `targets`, `branch` and `at`."""
+        """Return what a context says: `agent`, `environment`, `labels`, `targets`, `branch`, `at` and `on_duty`."""
         targets = context.get("targets")
         targets = [targets] if isinstance(targets, str) else targets
         named = tuple(each for each in targets if isinstance(each, str)) if isinstance(targets, (list, tuple)) else None
         texts = {key: value for key in ("agent", "environment", "branch") if isinstance(value := context.get(key), str)}
         more = {"targets": named, "at": _moment(context.get("at")), "only_stated": context.get("only_stated") is True}
-        return cls(**texts, labels=_labels(context.get("labels")), **more)
+        on_duty = value if isinstance(value := context.get("on_duty"), bool) else None
+        return cls(**texts, labels=_labels(context.get("labels")), on_duty=on_duty, **more)
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,23 @@ def _is_within(span, moment):
     return (local.weekday() in days and minute >= start) or ((local.weekday() - 1) % 7 in days and minute < end)
 
 
+@dataclass(frozen=True)
+class Duty:
+    """The condition `on_duty`: somebody who may approve the call is on duty, or nobody is."""
+
+    wanted: bool
+
+    @property
+    def texts(self):
+        return ("true" if self.wanted else "false",)
+
+    def holds(self, facts):
+        known = facts.around.on_duty
+        if known is None:
+            return facts.around.unknown
+        return YES if known == self.wanted else NO
+
+
 def acts_at(table, facts):
     """Return {target: "certain" or "possible"} of the targets of a table that a call acts on, or may act on."""
     found = {}
@@ -241,6 +261,10 @@ def read_condition(key, value, table):
     values = value if isinstance(value, list) else [value]
     if key == "amount":
         return _amount(value)
+    if key == "on_duty":
+        if not isinstance(value, bool):
+            raise PolicyError("on_duty is true, while somebody is on duty, or false, while nobody is.")
+        return Duty(value)
     if not values or not all(isinstance(each, str) and each.strip(" !") for each in values):
         raise PolicyError(f"{key} must be a text or a list of texts, and not empty.")
     if len(values) > MAX_VALUES or any(len(each) > MAX_VALUE for each in values):

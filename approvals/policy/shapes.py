@@ -10,7 +10,7 @@ import itertools
 import shlex
 from datetime import UTC, datetime, timedelta
 
-from .conditions import Around, Facts, Hours, Texts
+from .conditions import Around, Duty, Facts, Hours, Texts
 from .rules import CLASSES, FILE_READERS, FILE_WRITERS, WILD
 from .samples import AT_TARGETS, OF_ALL_KINDS, TOOLS_AT_TARGETS
 from .verdict import TIERS
@@ -185,7 +185,7 @@ def arounds(policies):
     return list(found.values())[:MAX_AROUND]
 
 
-NAMES = ("agent", "environment", "labels", "at")
+NAMES = ("agent", "environment", "labels", "at", "on_duty")
 
 
 def _identity(block):
@@ -201,11 +201,12 @@ def _choices(tests):
         [*_values(tests, "environment"), "another environment"],
         [*({key: value} for key, value in _pairs(tests)), {}],
         _moments(tests),
+        [True, False] if any(isinstance(test, Duty) for test in tests) else [None],
     ]
 
 
 def _is_around(test):
-    return isinstance(test, Hours) or (type(test) is Texts and test.key in ("agent", "environment", "label"))
+    return isinstance(test, Hours | Duty) or (type(test) is Texts and test.key in ("agent", "environment", "label"))
 
 
 def _values(tests, key):

@@ -395,6 +395,9 @@ _DECLARED = [
         GET /policies/current
         POST /policies/diff
         POST /policies/effect
+        GET /duty
+        GET /me/duty
+        PUT /me/duty
         GET /policies/export
         GET /policies/files
         GET /policies/files/{policy_file_id}

@@ -136,6 +136,7 @@ VERBS = {
     "POST /tokens/revoke-unused": "manage_tokens",
     "POST /tokens/{token_id}/revoke": "manage_tokens",
     "DELETE /me/sessions/{session_id}": "read_log",  # one's own; an admin those of others
+    "PUT /me/duty": "read",  # one's own
     "DELETE /me/sessions": "read_log",
     "POST /teams": "create_team",
     "PATCH /teams/{slug}": "manage_team",
@@ -158,6 +159,9 @@ PEOPLE_ALONE = {
     "GET /agent-programs/{agent_program}",
     "GET /agents/{agent_id}/day",
     "GET /definitions",
+    "GET /duty",
+    "GET /me/duty",
+    "PUT /me/duty",
     "GET /definitions/{name}",
     "GET /definitions/{name}/comparison",
     "GET /definitions/{name}/export",

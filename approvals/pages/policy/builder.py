@@ -1,5 +1,6 @@
 """Rules with conditions by a form: who may do what at which target, with the sentence that it means."""
 
+import json
 from dataclasses import dataclass
 
 from django import forms
@@ -22,7 +23,7 @@ from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, carry_out, must, signed_in
 from workspaces.services import environments
 
-CONDITIONS = ("target", "agent", "environment", "hours")
+CONDITIONS = ("target", "agent", "environment", "hours", "on_duty")
 MAX_TEXT, MAX_NAMES = 200_000, 200
 WHAT = [
     ("writes", gettext_lazy("Writes: whatever may change something there")),
@@ -51,6 +52,15 @@ class RuleForm(forms.Form):
         max_length=100,
         help_text=gettext_lazy("Such as Mon-Fri 09:00-18:00 Europe/Berlin; with ! in front at all other times."),
     )
+    on_duty = forms.ChoiceField(
+        label=gettext_lazy("While"),
+        required=False,
+        choices=[
+            ("", gettext_lazy("anybody or nobody is on duty")),
+            ("true", gettext_lazy("somebody is on duty")),
+            ("false", gettext_lazy("nobody is on duty")),
+        ],
+    )
     then = forms.ChoiceField(
         label=gettext_lazy("Then they"), choices=THEN, initial="critical", widget=forms.RadioSelect
     )
@@ -70,7 +80,7 @@ class RuleForm(forms.Form):
     def clean(self):
         said = super().clean()
         if not any((said.get(name) or "").strip() for name in CONDITIONS):
-            raise forms.ValidationError(gettext("Choose a target, an agent, an environment or hours."))
+            raise forms.ValidationError(gettext("Choose a target, an agent, an environment, hours, or who is on duty."))
         if said.get("then") in ALLOWING and not said.get("target") and "target" not in self.errors:
             self.add_error("target", gettext("Choose the target at which they may run."))
         return said
@@ -79,6 +89,8 @@ class RuleForm(forms.Form):
         """Return the block `[[when]]` that the form says."""
         said = self.cleaned_data
         conditions = {key: said[key].strip() for key in CONDITIONS if said[key].strip()}
+        if "on_duty" in conditions:
+            conditions["on_duty"] = conditions["on_duty"] == "true"
         return conditions | {said["then"]: [said["what"]]}
 
 
@@ -178,7 +190,7 @@ def _meaning(rule: RuleForm) -> str:
         return ""
     block = rule.block()
     rules = {tier: block.pop(tier) for tier in TIERS if tier in block}
-    conditions = {key: [value] for key, value in block.items()}
+    conditions = {key: [value if isinstance(value, str) else json.dumps(value)] for key, value in block.items()}
     told = {"conditions": conditions, "rules": rules, "labels": rules, "mode": "", "is_floor": False}
     return sentences.of_blocks([told])[0].text
 

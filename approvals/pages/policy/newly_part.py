@@ -73,6 +73,8 @@ def _where(shape: Shape, found: difference.Difference) -> list[str]:
             said.append(
                 gettext("where the kernel holds the call") if True in values else gettext("where nothing holds it")
             )
+        elif name == "on_duty":
+            said.append(gettext("while somebody is on duty") if True in values else gettext("while nobody is on duty"))
         elif name == "labels":
             labels = [f"{key}:{value}" for each in values for key, value in each.items()]
             said.append(gettext("label %(names)s") % {"names": ", ".join(labels) or gettext("none")})

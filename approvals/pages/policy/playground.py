@@ -3,7 +3,7 @@
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from approvals.evaluation import policies, workers
+from approvals.evaluation import duty, policies, workers
 from approvals.pages.exact_field import CODE
 from approvals.policy import PolicyError
 from approvals.reports.policy_changes.scopes import Scope
@@ -54,6 +54,7 @@ class TryForm(forms.Form):
         key, _, value = said["label"].partition(":")
         found = {"only_stated": True, "environment": self.scope.name or "", "agent": said["agent"]}
         found |= {"labels": {key: value} if said["label"] else {}, "at": (said["at"] or clock.now()).isoformat()}
+        found["on_duty"] = bool(duty.people_on_duty(self.scope.team, clock.now()))
         return found | ({"held": True} if said["held"] else {})
 
     def verdict(self, policy, floor):

@@ -57,6 +57,7 @@ MORE = {
     "amount": gettext_lazy("where the amount is %(names)s"),
     "hours": gettext_lazy("at the hours %(names)s"),
 }
+DUTY = {"true": gettext_lazy("while somebody is on duty"), "false": gettext_lazy("while nobody is on duty")}
 SEPARATOR = ", "
 
 
@@ -125,4 +126,5 @@ def _sentence(does: str, conditions: dict, at: str = "") -> str:
     who = AGENTS % {"n": len(agents), "names": _names(agents)} if agents else gettext("for every agent")
     parts = [does + (f" {at}" if at else ""), str(who)]
     parts += [gettext(says) % {"names": _names(conditions[key])} for key, says in MORE.items() if key in conditions]
+    parts += [str(DUTY[text]) for text in conditions.get("on_duty", [])]
     return SEPARATOR.join(parts) + "."

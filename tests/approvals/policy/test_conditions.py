@@ -297,3 +297,21 @@ def test_no_block_lets_run_what_the_floor_makes_wait(listed):
         for context in CONTEXTS[:3]:
             found = classify("Bash", {"command": command}, policy=policy, context=context).tier
             assert found in ("critical", "forbidden")
+
+
+def test_somebody_or_nobody_on_duty():
+    blocks = 'on_duty = false\nforbidden = ["Bash(make deploy)"]', 'on_duty = true\nlow = ["Bash(make deploy)"]'
+    policy = load_policy("".join(f"[[when]]\n{block}\n" for block in blocks))
+
+    def tier(**context):
+        return classify("Bash", {"command": "make deploy"}, policy=policy, context=context).tier
+
+    assert (tier(on_duty=True), tier(on_duty=False)) == ("low", "forbidden")
+    assert tier() == "forbidden"  # not known: possibly nobody, and not for sure somebody
+    assert tier(on_duty="yes") == "forbidden"
+
+
+@pytest.mark.parametrize("value", ['"true"', "1", "[]"])
+def test_on_duty_is_true_or_false(value):
+    with pytest.raises(PolicyError, match="on_duty is true, while somebody is on duty"):
+        load_policy(f'[[when]]\non_duty = {value}\nhigh = ["calls"]')

@@ -10,10 +10,10 @@ from django.db import connection
 from approvals.actions import gate, grants
 from approvals.actions.agent_messages import approved_meanwhile
 from approvals.evaluation import policies
+from approvals.evaluation.duty import settings_of
 from approvals.evaluation.judge import content
 from approvals.models import Action, PushToken, Status
 from approvals.notify import messages, tokens
-from approvals.notify.routing import settings_of
 from approvals.pages.alike_groups import groups_of
 from approvals.pages.card import for_rows
 from dashboard.database import clock
