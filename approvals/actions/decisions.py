@@ -294,12 +294,13 @@ def _approve(action: Action, still_open: Q, caller, answer: Answer, how: Approva
     now_given = [*others, mine]
     data = {"votes": len(now_given), "quorum": action.quorum} | ({"solo": True} if how.alone else {})
     data |= {"role": action.quorum_role} if action.quorum_role else {}
+    data |= {"groups": action.quorum_groups} if action.quorum_groups else {}
     data |= {"envelope": "none"} if _all_unheld(now_given) else {}
     data |= {"applies": "rehearsal", "tree": how.tree} if how.tree else {}
     data |= rendered_card.in_event(how.rendered, revision.canonical)
     data |= _passkey_in_event(how)
     people = [vote.user_id for vote in now_given]
-    if not how.alone and not quorum.is_met(action.team_id, people, action.quorum, action.quorum_role):
+    if not how.alone and not quorum.is_met(action.team_id, people, action.takes):
         record(action, "action.vote", caller.actor, data)
         return True
     if not approve(action, verb="action.approved", by=caller.actor, when=still_open, data=data, tree=how.tree):
@@ -362,15 +363,14 @@ def _edit(action: Action, still_open: Q, caller, answer: Answer, edited: Edited)
         "rule": found.rule,
         "policy": found.policy,
         "policy_file": found.policy_file,
-        "quorum": found.quorum,
-        "quorum_role": found.quorum_role,
+        **found.quorum_fields,
         "envelope": None,  # a person decides, and the runner derives it from what the card said
     }
     data = {"was": was.digest, "revision": was.number + 1}
     if not move(action, Status.PENDING, verb="action.edited", by=caller.actor, when=still_open, data=data, **fields):
         return False
     revision = add_revision(action, action.revision, edited.canonical, found, caller.actor, files=edited.files)
-    is_enough = quorum.is_met(action.team_id, [caller.user.pk], found.quorum, found.quorum_role)
+    is_enough = quorum.is_met(action.team_id, [caller.user.pk], found.takes)
     alone = is_enough and edited.was_shown and not requirement.is_required(action, caller)
     _record_answer(action, caller, answer, revision=was, final=alone, evidence=edited.evidence)
     if not alone:

@@ -235,7 +235,7 @@ def _check_policy_again(action: Action):
         return
     yes = Q(verdict="approve", revision__number=action.revision) | Q(final=True)
     given = action.decisions.filter(yes).values_list("user", flat=True)
-    is_met = quorum.is_met(action.team_id, given, found.quorum, found.quorum_role)
+    is_met = quorum.is_met(action.team_id, given, found.takes)
     if found.tier != Tier.FORBIDDEN and is_met:
         return
     note = found.reasons[0] if found.takes_person or not is_same_file else _not_allowed_by(found.policy, is_same)

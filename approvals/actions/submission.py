@@ -305,8 +305,7 @@ def _insert(
         policy=found.policy,
         policy_file=found.policy_file,
         grant=grant,
-        quorum=found.quorum,
-        quorum_role=found.quorum_role,
+        **found.quorum_fields,
         envelope=found.envelope if found.is_allowed else None,
         tool_schema=tool_schemas.save(agent.team_id, call.schema) if call.schema else None,
         created_at=now,
@@ -348,4 +347,4 @@ def _first_answer(call: Call, found: PolicyResult, grant, now, *, runs: bool) ->
         return answer, told
     if found.tier == Tier.FORBIDDEN:
         return {"status": Status.DENIED, "decided_at": now, "ended_at": now}, [("action.denied", _policy, None)]
-    return {}, [("action.waiting", _policy, {"undo": found.undo, "quorum": found.quorum})]
+    return {}, [("action.waiting", _policy, {"undo": found.undo, "quorum": found.takes.people})]

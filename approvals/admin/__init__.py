@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from approvals.admin import records  # noqa: F401 - registers the records
-from approvals.models import Action, Grant, PasskeyChallenge, Policy, PolicyFile
+from approvals.models import Action, ApproverGroup, Grant, PasskeyChallenge, Policy, PolicyFile
 from dashboard.admin import OF_TEAM, Shown
 
 
@@ -25,6 +25,15 @@ class PolicyFileAdmin(Shown):
     list_filter = [OF_TEAM, "is_adopted"]
     search_fields = ["repository", "sha256"]
     date_hierarchy = "seen_at"
+
+
+@admin.register(ApproverGroup)
+class ApproverGroupAdmin(Shown):
+    list_display = ["name", "team"]
+    list_select_related = ["team"]
+    team_path = "team"
+    list_filter = [OF_TEAM]
+    search_fields = ["name", "people__username"]
 
 
 @admin.register(Action)

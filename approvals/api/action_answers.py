@@ -60,6 +60,7 @@ class Row(Schema):
     votes: int
     quorum: int
     quorum_role: str = Field(description="of one of those who approve at least: lead, admin, or empty for any")
+    quorum_groups: list[str] = Field(description="groups of people, of each of which one approves")
     asked_of: str | None = Field(description="user name of the person who was asked by name to decide")
     created_at: datetime
     expires_at: datetime
@@ -127,6 +128,7 @@ def row(action: Action) -> dict:
         "votes": len(_votes(action, revision)),
         "quorum": action.quorum,
         "quorum_role": action.quorum_role,
+        "quorum_groups": action.quorum_groups,
         "asked_of": action.asked_of.get_username() if action.asked_of_id else None,
         "created_at": action.created_at,
         "expires_at": action.expires_at,

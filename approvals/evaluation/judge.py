@@ -17,7 +17,7 @@ from approvals.evaluation.context.symlinks import AWAY, changes_files, context_f
 from approvals.evaluation.own_verbs import OWN_VERBS, title_of
 from approvals.models import Action, Decision, Policy, PolicyFile, Revision, Tier
 from approvals.policy import PolicyError
-from approvals.policy.people import LEAST, Takes
+from approvals.policy.people import Takes, least
 from approvals.policy.verdict import reason
 from approvals.questions import own_questions
 from dashboard.database import clock
@@ -66,16 +66,14 @@ class PolicyResult:
 
     @property
     def takes(self) -> Takes:
-        """The people who must approve: how many different ones, and of which role one of them is."""
-        return self.approvals.get(self.tier, Takes()).with_more(Takes(LEAST.get(self.tier, 1)))
+        """The people who must approve: how many different ones, and of which role and groups."""
+        return least(self.approvals, self.tier)
 
     @property
-    def quorum(self) -> int:
-        return self.takes.people
-
-    @property
-    def quorum_role(self) -> str:
-        return self.takes.role
+    def quorum_fields(self) -> dict:
+        """`takes` as the fields of an action."""
+        takes = self.takes
+        return {"quorum": takes.people, "quorum_role": takes.role, "quorum_groups": list(takes.groups)}
 
 
 def judge(

@@ -14,7 +14,7 @@ from functools import lru_cache
 from django.db import IntegrityError, transaction
 from django.db.models import CharField, F, Q, UUIDField
 
-from approvals.evaluation import workers
+from approvals.evaluation import approver_groups, workers
 from approvals.models import Policy, PolicyFile
 from approvals.policy import PolicyError, default_policy, load_policy
 from approvals.policy.people import LEAST, ROLES, Takes, read_approvals, stricter
@@ -173,6 +173,8 @@ def _require_people(text: str, team):
     for tier, takes in read_approvals(tomllib.loads(text).get("approvals", {})).items():
         if takes.people > max(LEAST[tier], count):
             raise invalid(f"approvals.{tier} takes {takes.people} people, and {count} may approve in {team}.")
+        if unknown := [name for name in takes.groups if name not in approver_groups.usable(team)]:
+            raise invalid(f"approvals.{tier} names the group {unknown[0]}, in which nobody of {team} may approve.")
         if takes.role and not roles & set(ROLES[ROLES.index(takes.role) :]):
             raise invalid(f"approvals.{tier} takes a person who is {takes.role}, and nobody in {team} is.")
 

@@ -19,6 +19,7 @@ from approvals.models.agent_runs import (  # noqa: F401 - as above
     TurnKind,
 )
 from approvals.models.agent_trials import AgentTrial, TrialState  # noqa: F401 - as above
+from approvals.models.approver_groups import ApproverGroup  # noqa: F401 - as above
 from approvals.models.attention import Snooze
 from approvals.models.conversations import (  # noqa: F401 - Django looks for an app's models here
     AgentSession,
@@ -50,6 +51,7 @@ from approvals.models.presence import CardViewer  # noqa: F401 - as above
 from approvals.models.prompts import SessionPrompt  # noqa: F401 - as above
 from approvals.models.talk import AgentMessage, Interrupt  # noqa: F401 - as above
 from approvals.models.usage import ModelUsage  # noqa: F401 - as above
+from approvals.policy.people import Takes
 from approvals.questions import own_questions
 from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Agent, Team
@@ -178,6 +180,7 @@ class Action(models.Model):
     )  # the grant that allowed it
     quorum = models.PositiveSmallIntegerField(default=1)  # how many different people must approve
     quorum_role = models.CharField(max_length=16, blank=True, default="")  # of one of them at least; "": any
+    quorum_groups = models.JSONField(default=list, blank=True)  # names of groups, of each of which one approves
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     hold_until = models.DateTimeField(null=True, blank=True)  # for a hook's action: it cannot be extended beyond this
@@ -258,7 +261,12 @@ class Action(models.Model):
     @property
     def takes_one(self) -> bool:
         """Whether any one person who may decide is enough to approve it."""
-        return self.quorum <= 1 and not self.quorum_role
+        return self.takes.takes_one
+
+    @property
+    def takes(self) -> Takes:
+        """The people who must approve it."""
+        return Takes(self.quorum, self.quorum_role, tuple(self.quorum_groups))
 
     @property
     def is_carried_out(self) -> bool:

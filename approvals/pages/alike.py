@@ -102,7 +102,7 @@ def _alike_cards(request, pk) -> tuple[Action, list[Card]]:
     if found.tool in own_questions.TOOLS:
         return found, []
     of_agent = listed_for(request.caller, now, chosen_filters(request)).filter(
-        agent=found.agent_id, tool=found.tool, quorum=1, quorum_role=""
+        agent=found.agent_id, tool=found.tool, quorum=1, quorum_role="", quorum_groups=[]
     )
     kind = kind_of(found)
     return found, [c for c in cards_of(for_rows(of_agent), request.caller, now) if kind_of(c.action) == kind]

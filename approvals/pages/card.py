@@ -32,6 +32,7 @@ from approvals.pages.row_part import RowPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
 from approvals.pages.waiter_part import WaiterPart
 from approvals.pages.workspace_part import WorkspacePart
+from approvals.policy.people import Takes
 from approvals.sessions import prompts
 from dashboard import json_text
 from dashboard.problems import Problem
@@ -269,15 +270,15 @@ class Card(ArgumentsPart, AttentionPart, EvidencePart, OwnPart, PushPart, RowPar
     @cached_property
     def waits_for(self) -> str:
         """The approvals that are missing, in words."""
-        action, given = self.action, [vote.user_id for vote in self.votes]
-        role = action.quorum_role if quorum.is_role_missing(action.team_id, given, action.quorum_role) else ""
-        return quorum_words.still_needs(max(1, action.quorum - len(given)), role)
+        given = [vote.user_id for vote in self.votes]
+        left = quorum.missing(self.action.team_id, given, self.action.takes) or Takes()
+        return quorum_words.still_needs(left.people, left.role, left.groups)
 
     @property
     def takes(self) -> str:
         """How many people approve it, if not any one of them, in words; else ""."""
-        action = self.action
-        return "" if action.takes_one else quorum_words.takes(action.quorum, action.quorum_role)
+        takes = self.action.takes
+        return "" if takes.takes_one else quorum_words.takes(takes.people, takes.role, takes.groups)
 
     @property
     def why_not(self) -> str:

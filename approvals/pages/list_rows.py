@@ -11,6 +11,7 @@ from approvals.models import Action
 from approvals.pages.alike_groups import FILE_TOOLS, Group, groups_of, sums_of
 from approvals.pages.card import Card, cards_of, for_rows
 from approvals.pages.list_filters import MAX_LISTED
+from approvals.policy.people import Takes
 from approvals.policy.plural_titles import plural_phrase
 from approvals.questions import own_questions
 
@@ -64,8 +65,8 @@ def title_of(actions, label: str) -> str:
 
 def entries_of(listed) -> tuple[list[Entry], list[Group]]:
     """Return the places in the order of `listed`, and the groups that are no row."""
-    facts = list(listed.values_list("pk", "tool", "quorum", "quorum_role")[:MAX_LISTED])
-    calls = [pk for pk, tool, *takes in facts if takes == [1, ""] and tool not in own_questions.TOOLS]
+    facts = list(listed.values_list("pk", "tool", "quorum", "quorum_role", "quorum_groups")[:MAX_LISTED])
+    calls = [pk for pk, tool, *takes in facts if Takes(*takes).takes_one and tool not in own_questions.TOOLS]
     found = {each.pk: each for each in Action.objects.filter(pk__in=calls).prefetch_related("revisions")}
     groups = groups_of(found[pk] for pk in calls if pk in found)
     of = {action.pk: group for group in groups if group.is_one_row for action in group.actions}

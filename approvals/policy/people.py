@@ -1,29 +1,40 @@
-"""A policy's table `approvals`: how many people approve a call of a tier, and of which role one of them is."""
+"""A policy's table `approvals`: how many people approve a call of a tier, and of which role and groups."""
 
+import re
 from dataclasses import dataclass
 
 from .verdict import PolicyError
 
 LEAST = {"high": 1, "critical": 2}  # people who approve a call of these tiers, whatever a policy says
 ROLES = ("lead", "admin")  # those that it can name, the one that may do more last
-MAX_PEOPLE = 10
+KEYS = ("people", "role", "group")
+GROUP = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+MAX_PEOPLE, MAX_GROUPS = 10, 10
 
 
 @dataclass(frozen=True)
 class Takes:
-    """So many people approve, at least one of them of this role or of one that may do more ("" for any role)."""
+    """So many people approve, at least one of this role or of one that may do more ("" for any), and one of each group.
+
+    One person can be the one of the role and of several groups.
+    """
 
     people: int = 1
     role: str = ""
+    groups: tuple = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "groups", tuple(self.groups))
 
     @property
     def takes_one(self) -> bool:
         """Whether any one person who may decide is enough."""
-        return self.people <= 1 and not self.role
+        return self.people <= 1 and not self.role and not self.groups
 
     def with_more(self, other: "Takes") -> "Takes":
         """Return what meets both."""
-        return Takes(max(self.people, other.people), max(self.role, other.role, key=("", *ROLES).index))
+        role = max(self.role, other.role, key=("", *ROLES).index)
+        return Takes(max(self.people, other.people), role, tuple(sorted({*self.groups, *other.groups})))
 
 
 def read_approvals(table) -> dict[str, Takes]:
@@ -38,12 +49,28 @@ def stricter(one: dict[str, Takes], other: dict[str, Takes]) -> dict[str, Takes]
     return {tier: one.get(tier, Takes()).with_more(other.get(tier, Takes())) for tier in {**one, **other}}
 
 
+def least(approvals: dict[str, Takes], tier: str) -> Takes:
+    """Return who approves a call of a tier by a policy's table, and by LEAST."""
+    return approvals.get(tier, Takes()).with_more(Takes(LEAST.get(tier, 1)))
+
+
 def _takes(tier: str, wanted) -> Takes:
-    if not isinstance(wanted, dict) or not wanted or not set(wanted) <= {"people", "role"}:
-        raise PolicyError(f'approvals.{tier} says people, role or both: {tier} = {{people = 2, role = "lead"}}.')
+    if not isinstance(wanted, dict) or not wanted or not set(wanted) <= set(KEYS):
+        raise PolicyError(
+            f'approvals.{tier} says people, role and group, or some of these: {tier} = {{people = 2, group = "dba"}}.'
+        )
     people, role = wanted.get("people", LEAST[tier]), wanted.get("role", "")
     if type(people) is not int or not LEAST[tier] <= people <= MAX_PEOPLE:
         raise PolicyError(f"approvals.{tier}.people is a number from {LEAST[tier]} to {MAX_PEOPLE}.")
     if "role" in wanted and role not in ROLES:
         raise PolicyError(f"approvals.{tier}.role is one of {' and '.join(ROLES)}.")
-    return Takes(people, role)
+    return Takes(people, role, _groups(tier, wanted.get("group", [])))
+
+
+def _groups(tier: str, named) -> tuple:
+    named = [named] if isinstance(named, str) else named
+    if not isinstance(named, list) or not all(isinstance(name, str) and GROUP.fullmatch(name) for name in named):
+        raise PolicyError(f"approvals.{tier}.group is the name of a group of the team's people, or a list of names.")
+    if len(named) > MAX_GROUPS:
+        raise PolicyError(f"approvals.{tier}.group has more than {MAX_GROUPS} names.")
+    return tuple(sorted(set(named)))

@@ -59,6 +59,7 @@ RULES = {
         url=lambda row: _card(row.action),
     ),
     "approvals.actionmessage": Rule(name=lambda row: _titled(row.action), url=lambda row: _card(row.action)),
+    "approvals.approvergroup": Rule(bound={"name": "policies name it: rename it there and make another"}),
     "approvals.boundfile": Rule(
         bound={"path": "the digest of the call covers it", "sha256": "it is a digest"}, cleared=frozenset({"content"})
     ),

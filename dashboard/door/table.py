@@ -396,6 +396,10 @@ _DECLARED = [
         POST /policies/diff
         POST /policies/effect
         GET /duty
+        GET /approver-groups
+        POST /approver-groups
+        PUT /approver-groups/{approver_group_id}
+        DELETE /approver-groups/{approver_group_id}
         GET /me/duty
         PUT /me/duty
         GET /policies/export

@@ -308,7 +308,9 @@ def tier_chip(tier: str, word: str = "", tone: str = "") -> str:
 def stake_chip(action, severity) -> str:
     """Return the chip of what a card is about: how many people a critical one takes, else what it touches, if known."""
     if not action.takes_one:
-        return tier_chip(action.tier, quorum_words.takes(action.quorum, action.quorum_role), severity.tone)
+        return tier_chip(
+            action.tier, quorum_words.takes(action.quorum, action.quorum_role, action.quorum_groups), severity.tone
+        )
     if not severity.touches:
         return "" if action.tier == "high" else tier_chip(action.tier)
     return format_html('<span class="chip stake" data-tone="{}">{}</span>', severity.tone, severity.touches)

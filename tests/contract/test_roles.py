@@ -70,6 +70,9 @@ VERBS = {
     "POST /schedules/{schedule_id}/run": "manage_schedules",
     "POST /schedules/{schedule_id}/runs/{scheduled_run_id}/extend": "manage_schedules",
     "POST /schedules/{schedule_id}/runs/{scheduled_run_id}/stop": "manage_schedules",
+    "POST /approver-groups": "manage_people",
+    "PUT /approver-groups/{approver_group_id}": "manage_people",
+    "DELETE /approver-groups/{approver_group_id}": "manage_people",
     "POST /actions": "submit",
     "POST /actions/{action_id}/consume": "consume",
     "POST /actions/{action_id}/continue": "consume",
@@ -158,6 +161,7 @@ PEOPLE_ALONE = {
     "GET /agent-programs",
     "GET /agent-programs/{agent_program}",
     "GET /agents/{agent_id}/day",
+    "GET /approver-groups",
     "GET /definitions",
     "GET /duty",
     "GET /me/duty",
@@ -204,7 +208,15 @@ PEOPLE_ALONE = {
 }
 # Addresses that name a kind of work, or a version of the policy, of the caller's own team, or what its admins see.
 OF_THE_TEAM = ("/storage/", "/policies/", "/tokens/", "/secrets/", "/measures/", "/scrubs/", "/purges/")
-OF_THE_TEAM += ("/agent-programs/", "/teams/", "/me/sessions/", "/log-targets/", "/definitions/", "/documents/")
+OF_THE_TEAM += (
+    "/approver-groups/",
+    "/agent-programs/",
+    "/teams/",
+    "/me/sessions/",
+    "/log-targets/",
+    "/definitions/",
+    "/documents/",
+)
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
@@ -215,6 +227,8 @@ OF_WHAT_IS_NOT_THERE = {
     "POST /environments/{name}/image/pull",
     "PATCH /comments/{comment_id}",
     "DELETE /comments/{comment_id}",
+    "PUT /approver-groups/{approver_group_id}",
+    "DELETE /approver-groups/{approver_group_id}",
 }
 
 
@@ -271,6 +285,7 @@ def things(agent, place, everybody) -> dict[str, str]:
         "path": "hello.txt",
         "name": "WALKED",
         "policy_file_id": policy_file_of(agent, place),
+        "approver_group_id": str(uuid.uuid4()),
         "receipt_id": receipt_of(agent, place),
         "scrub_id": everybody["contract admin"].post("/scrubs", {"value": "walked by the contract"}, 202).json["id"],
         "id": command["id"],

@@ -13,7 +13,17 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 
 from approvals.agent_runs.definitions import content
 from approvals.evaluation import policies
-from approvals.models import AgentDefinition, AgentRun, AgentSession, Grant, LineComment, LogTarget, Message, PolicyFile
+from approvals.models import (
+    AgentDefinition,
+    AgentRun,
+    AgentSession,
+    ApproverGroup,
+    Grant,
+    LineComment,
+    LogTarget,
+    Message,
+    PolicyFile,
+)
 from approvals.pages.policy import replays
 from approvals.reports.policy_changes.effect import Replay
 from approvals.reports.policy_changes.scopes import Scope
@@ -113,6 +123,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
         "agents/": agent.pk,
         "conversations/": conversation.pk,
         "tokens/": token.pk,
+        "team/groups/": ApproverGroup.objects.create(team=team, name="dba").pk,
         "team/": Membership.objects.get(user=vera).pk,
         "environments/": workspace.environment_id,
         "workspaces/trash/": thrown.pk,
@@ -194,7 +205,7 @@ def state():
     tables = ["dashboard_event", "approvals_action", "approvals_decision", "workspaces_operation", "dashboard_token"]
     tables += ["dashboard_membership", "workspaces_workspace", "approvals_policy", "dashboard_agent", "dashboard_team"]
     tables += ["approvals_grant", "workspaces_secret", "workspaces_snapshot", "workspaces_terminal"]
-    tables += ["approvals_linecomment", "approvals_policyfile"]
+    tables += ["approvals_linecomment", "approvals_policyfile", "approvals_approvergroup"]
     tables += [
         "workspaces_command",
         "workspaces_environment",

@@ -81,7 +81,11 @@ def test_what_the_picks_mean_is_said_in_words(form, lena, browser_of):
 @pytest.mark.parametrize(
     ("button", "fields", "says"),
     [
-        ("add-rule", {"what": "writes", "then": "high"}, "Choose a target, an agent, an environment or hours."),
+        (
+            "add-rule",
+            {"what": "writes", "then": "high"},
+            "Choose a target, an agent, an environment, hours or duty.",
+        ),
         ("add-rule", {"what": "writes", "then": "low", "hours": "9-17"}, "Choose the target at which they may run."),
         ("add-rule", {"what": "writes", "then": "high", "hours": "late"}, "is no span of hours"),
         ("add-rule", {"what": "writes", "then": "high", "target": "nowhere"}, "not one of the available choices"),
@@ -115,7 +119,8 @@ def test_names_that_the_team_does_not_have_are_said(form, team):
 def test_what_it_changes_for_all_calls_is_shown_before_saving(form, team):
     page = form("newly", text=START + TARGETS + '[[when]]\ntarget = "staging"\nlow = ["writes"]\n')
     text = page.content.decode()
-    assert "would newly run without approval. Not saved yet." in text
+    assert "would newly run without approval." in text
+    assert "Not saved yet." in text
     assert "kubectl apply, at staging" in text
     assert "kubectl --context staging apply -f app.yml" in text
     assert policies.active(team.pk).number == 1

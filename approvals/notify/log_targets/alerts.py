@@ -6,6 +6,7 @@ from dashboard.event_log.sentences import in_words
 from dashboard.models import Event, Role
 
 ALWAYS = {
+    "approver_group.changed",
     "backup.failed",
     "backup.late",
     "data.purged",

@@ -80,7 +80,7 @@ class RuleForm(forms.Form):
     def clean(self):
         said = super().clean()
         if not any((said.get(name) or "").strip() for name in CONDITIONS):
-            raise forms.ValidationError(gettext("Choose a target, an agent, an environment, hours, or who is on duty."))
+            raise forms.ValidationError(gettext("Choose a target, an agent, an environment, hours or duty."))
         if said.get("then") in ALLOWING and not said.get("target") and "target" not in self.errors:
             self.add_error("target", gettext("Choose the target at which they may run."))
         return said

@@ -111,7 +111,7 @@ def _rules(policy, floor, counts: dict, without_rule: dict) -> dict:
         "trust": rules["trust"],
         "rehearse": " and ".join(rules["rehearse"]),
         "approvals": [
-            (TIER_LABELS[tier][0], quorum_words.takes(takes.people, takes.role))
+            (TIER_LABELS[tier][0], quorum_words.takes(takes.people, takes.role, takes.groups))
             for tier, takes in policies.approvals(policy, floor).items()
         ],
         "floor": [Rule(text, counts.get(text, 0)) for text in below],

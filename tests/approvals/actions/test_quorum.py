@@ -10,6 +10,7 @@ from approvals.evaluation.judge import judge, judge_or_ask
 from approvals.evaluation.workers import Late
 from approvals.models import Action, Status
 from approvals.policy import default_policy
+from approvals.policy.people import Takes
 from dashboard.models import Actor, Event, Membership, Role
 from dashboard.problems import Problem
 
@@ -118,15 +119,15 @@ def test_an_environments_own_policy_loosens_nothing(says, team, workspace):
     says("high = {people = 3}")
     says('high = {role = "lead"}', environment=workspace.environment)
     found = judge("Bash", PUSH, None, workspace, team.pk)
-    assert (found.quorum, found.quorum_role) == (3, "lead")
+    assert found.takes == Takes(3, "lead")
 
 
 def test_what_no_policy_judges_takes_them_too(says, team, workspace, monkeypatch):
     """An agent's operation on the workspace, and a call of which there is no verdict."""
     says("high = {people = 2}")
-    assert judge("Handrail.Delete", {}, None, workspace, team.pk).quorum == 2
+    assert judge("Handrail.Delete", {}, None, workspace, team.pk).takes.people == 2
     monkeypatch.setattr("approvals.evaluation.workers.classify", Mock(side_effect=Late("late")))
-    assert judge_or_ask("Bash", PUSH, None, workspace, team.pk).quorum == 2
+    assert judge_or_ask("Bash", PUSH, None, workspace, team.pk).takes.people == 2
 
 
 def test_a_question_takes_one_person(says, ask):

@@ -15,6 +15,7 @@ from approvals.actions.solo import SoloRequest
 from approvals.actions.step_up import assertions, challenges
 from approvals.models import Action, Decision, Delivery, DeliveryKind, Notice, PasskeyChallenge, Revision, Status, Tier
 from approvals.notify import tokens
+from approvals.policy.people import Takes
 from dashboard.database import clock
 from dashboard.models import Event, Membership, Team
 from dashboard.people.access import caller_of
@@ -200,7 +201,9 @@ def test_a_passkey_of_another_address_does_not_count_and_still_asks_for_one(ask,
 
 
 def test_an_edit_of_a_critical_call_waits_for_an_approval_with_the_passkey(ask, bob, bobs, decide, monkeypatch):
-    monkeypatch.setattr("approvals.evaluation.judge.PolicyResult.quorum", 1)  # a policy that lets one person decide
+    monkeypatch.setattr(
+        "approvals.evaluation.judge.PolicyResult.takes", Takes()
+    )  # a policy that lets one person decide
     action = ask(FORCE)
     edited = decide(action, "edit", by=bob, arguments=EXPORT)
     assert (edited.status, edited.revision) == (Status.PENDING, 2)
@@ -288,7 +291,7 @@ def test_a_form_with_a_broken_answer_is_refused(ask, bob, bobs, browser_of, text
 
 
 def test_a_group_does_not_get_around_it(ask, bob, bobs, browser_of, monkeypatch):
-    monkeypatch.setattr("approvals.evaluation.judge.PolicyResult.quorum", 1)
+    monkeypatch.setattr("approvals.evaluation.judge.PolicyResult.takes", Takes())
     found = [ask(FORCE, session=str(number)) for number in range(4)]
     rows = [f"{action.pk}:{action.digest}" for action in found]
     browser = browser_of(bob)
