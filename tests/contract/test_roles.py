@@ -227,8 +227,6 @@ OF_WHAT_IS_NOT_THERE = {
     "POST /environments/{name}/image/pull",
     "PATCH /comments/{comment_id}",
     "DELETE /comments/{comment_id}",
-    "PUT /approver-groups/{approver_group_id}",
-    "DELETE /approver-groups/{approver_group_id}",
 }
 
 
