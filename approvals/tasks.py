@@ -1,7 +1,7 @@
 """Periodic tasks of approvals, called by the queue and the runner. They may run at any time, twice, or late."""
 
 from approvals import agent_runs
-from approvals.actions import drills, expiry, gate
+from approvals.actions import drills, escalation, expiry, gate
 from approvals.agent_runs import trials
 from approvals.models import LogTarget
 from approvals.notify import agent_runs as agent_run_notices
@@ -15,8 +15,8 @@ WEBHOOK_SECONDS = 5
 
 
 def sweep() -> int:
-    """End the actions that are due; return how many changed."""
-    return gate.sweep() + expiry.follow_operations()
+    """End the actions that are due, and pass on those that nobody decided in time; return how many changed."""
+    return gate.sweep() + escalation.sweep() + expiry.follow_operations()
 
 
 def follow_agents() -> int:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from django.db.models import Q
 
+from approvals.actions import escalation
 from approvals.actions.transitions import move, withdraw
 from approvals.evaluation.calls import GATE
 from approvals.models import Action, ActionEndCode, Status
@@ -76,10 +77,10 @@ def record_carried(action: Action, outcome: dict, *, by: Actor, when: Q) -> bool
 
 
 def due():
-    """Return (the actions whose time is over, those whose operations were ended in place of their runner)."""
+    """Return (the actions whose time is over, those to pass on, those whose operations were ended by no runner)."""
     now = clock.now()
     over = Action.objects.filter(unanswered(now) | unused(now) | without_outcome(now))
-    return over, _ended_elsewhere()
+    return over, escalation.due(now), _ended_elsewhere()
 
 
 def sweep(team_ids=None) -> int:

@@ -13,6 +13,7 @@ from approvals.actions import (
     asked_again,
     asked_by_run,
     bound_files,
+    escalation,
     grants,
     interrupts,
     mcp_tools,
@@ -347,4 +348,5 @@ def _first_answer(call: Call, found: PolicyResult, grant, now, *, runs: bool) ->
         return answer, told
     if found.tier == Tier.FORBIDDEN:
         return {"status": Status.DENIED, "decided_at": now, "ended_at": now}, [("action.denied", _policy, None)]
-    return {}, [("action.waiting", _policy, {"undo": found.undo, "quorum": found.takes.people})]
+    fields = escalation.fields_of(found.escalations.get(found.tier), now)
+    return fields, [("action.waiting", _policy, {"undo": found.undo, "quorum": found.takes.people})]

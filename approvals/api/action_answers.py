@@ -61,6 +61,8 @@ class Row(Schema):
     quorum: int
     quorum_role: str = Field(description="of one of those who approve at least: lead, admin, or empty for any")
     quorum_groups: list[str] = Field(description="groups of people, of each of which one approves")
+    escalates_at: datetime | None = Field(description="when it is passed on if nobody has decided it")
+    escalated_to: str | None = Field(description="the role or group to which it was passed on")
     asked_of: str | None = Field(description="user name of the person who was asked by name to decide")
     created_at: datetime
     expires_at: datetime
@@ -129,6 +131,8 @@ def row(action: Action) -> dict:
         "quorum": action.quorum,
         "quorum_role": action.quorum_role,
         "quorum_groups": action.quorum_groups,
+        "escalates_at": action.escalate_at,
+        "escalated_to": (action.escalates_to["role"] or action.escalates_to["group"]) if action.escalated_at else None,
         "asked_of": action.asked_of.get_username() if action.asked_of_id else None,
         "created_at": action.created_at,
         "expires_at": action.expires_at,

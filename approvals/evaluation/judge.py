@@ -17,6 +17,7 @@ from approvals.evaluation.context.symlinks import AWAY, changes_files, context_f
 from approvals.evaluation.own_verbs import OWN_VERBS, title_of
 from approvals.models import Action, Decision, Policy, PolicyFile, Revision, Tier
 from approvals.policy import PolicyError
+from approvals.policy.escalation import Escalation
 from approvals.policy.people import Takes, least
 from approvals.policy.verdict import reason
 from approvals.questions import own_questions
@@ -51,6 +52,7 @@ class PolicyResult:
     takes_person: bool = False  # the decision point, or a policy file that can't be read, says so: no grant answers it
     policy_file: PolicyFile | None = None  # of the repository, if it has one
     approvals: dict[str, Takes] = field(default_factory=dict)  # by tier, where a policy takes more than LEAST
+    escalations: dict[str, Escalation] = field(default_factory=dict)  # by tier, to whom it is passed if nobody decides
 
     def __post_init__(self):
         for name in ("reasons", "title", "rule", "commands", "envelope"):
@@ -115,6 +117,7 @@ def _by_policy(tool: str, arguments: dict, cwd, workspace, team_id, *, held: boo
             policy=policy,
             envelope=verdict.envelope,
             approvals=policies.approvals(*by.values()),
+            escalations=policies.escalations(*by.values()),
         )
     except workers.Late as late:
         logger.warning("no verdict on a %s call: %s", tool, late)

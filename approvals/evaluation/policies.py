@@ -17,6 +17,7 @@ from django.db.models import CharField, F, Q, UUIDField
 from approvals.evaluation import approver_groups, workers
 from approvals.models import Policy, PolicyFile
 from approvals.policy import PolicyError, default_policy, load_policy
+from approvals.policy.escalation import Escalation, read_escalations
 from approvals.policy.people import LEAST, ROLES, Takes, read_approvals, stricter
 from dashboard.database.prepared import Prepared, Slot
 from dashboard.models import Actor, Event, Team
@@ -113,6 +114,14 @@ def approvals(*saved: Policy | PolicyFile | None) -> dict[str, Takes]:
     return found
 
 
+def escalations(*saved: Policy | PolicyFile | None) -> dict[str, Escalation]:
+    """Return {tier: Escalation} of these; the first one that has it for a tier counts. PolicyError; workers.Late."""
+    found: dict[str, Escalation] = {}
+    for policy in filter(None, saved):
+        found = {tier: Escalation(**each) for tier, each in checked(policy)["escalate"].items()} | found
+    return found
+
+
 def rehearses(policy: Policy | None, tier: str) -> bool:
     """Return whether commands of this tier are tried on a copy of the files as soon as they wait for a person."""
     return policy is not None and tier in checked(policy)["rehearse"]
@@ -170,6 +179,9 @@ def _require_people(text: str, team):
     """Raise Problem 422 if the text takes more people than may approve in the team, or a role that none of them has."""
     people = sole_approver.approvers(team)
     count, roles = people.count(), set(people.values_list("role", flat=True))
+    for tier, to in read_escalations(tomllib.loads(text).get("escalate", {})).items():
+        if to.group and to.group not in approver_groups.usable(team):
+            raise invalid(f"escalate.{tier} names the group {to.group}, in which nobody of {team} may approve.")
     for tier, takes in read_approvals(tomllib.loads(text).get("approvals", {})).items():
         if takes.people > max(LEAST[tier], count):
             raise invalid(f"approvals.{tier} takes {takes.people} people, and {count} may approve in {team}.")

@@ -210,6 +210,10 @@ class Action(models.Model):
     asked_of = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
+    # When it is passed on if nobody has decided it, to whom ({role, group}), and when it was.
+    escalate_at = models.DateTimeField(null=True, blank=True)
+    escalates_to = models.JSONField(null=True, blank=True)
+    escalated_at = models.DateTimeField(null=True, blank=True)
     # A person's question that the agent has not answered.
     open_question = models.ForeignKey(ActionMessage, models.SET_NULL, null=True, blank=True, related_name="+")
 

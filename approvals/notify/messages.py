@@ -62,6 +62,8 @@ def ask(action: Action, wanted: NotificationSettings, *, private: bool, soon: bo
         title = gettext("Expires soon: %(title)s") % {"title": title}
     elif action.asked_of_id == wanted.user_id:
         title = gettext("Asked of you: %(title)s") % {"title": title}
+    elif action.escalated_at:
+        title = gettext("Nobody has decided yet: %(title)s") % {"title": title}
     said = gettext("%(where)s. Until %(time)s.") % {"where": where, "time": f"{until:%H:%M}"}
     return {"title": title, "body": f"{said}\n{reason}".strip()}
 

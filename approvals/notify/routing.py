@@ -6,6 +6,7 @@ from datetime import datetime
 from django.conf import settings
 from django.utils.translation import get_language
 
+from approvals.actions import escalation
 from approvals.actions.decisions import may_approve_scope
 from approvals.evaluation.duty import in_quiet_hours, settings_of
 from approvals.models import Action, NotificationSettings, Tier
@@ -47,12 +48,12 @@ def note_language(user):
 def wants(recipient: Recipient, action: Action) -> bool:
     """Return whether this person wants to be told about the action, quiet hours apart.
 
-    Who was asked by name is told whatever kinds of actions they chose, as long as they are on duty.
+    Who was asked by name, or to whom it was passed on, is told whatever kinds of actions they chose while on duty.
     """
     wanted = recipient.wants
     if not wanted.on_duty or action.team_id not in recipient.roles:
         return False
-    if action.asked_of_id == recipient.user.pk:
+    if action.asked_of_id == recipient.user.pk or escalation.is_passed_to(action, recipient.user.pk):
         return may_approve_scope(action, recipient.caller)
     if str(action.team_id) in wanted.teams_off:
         return False

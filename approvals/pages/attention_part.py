@@ -9,6 +9,8 @@ from approvals.actions import attention
 
 MINUTES = {10: gettext_lazy("10 minutes"), 30: gettext_lazy("30 minutes"), 60: gettext_lazy("1 hour")}
 
+PASSED_TO = {"lead": gettext_lazy("passed on to leads"), "admin": gettext_lazy("passed on to admins")}
+
 
 class AttentionPart:
     """Mixed into Card: uses its `action`, `caller`, `now`, `is_open` and `may_answer`."""
@@ -27,10 +29,21 @@ class AttentionPart:
 
     @property
     def asked_of_words(self) -> str:
-        """Who was asked by name to decide the open card; "" if nobody was."""
+        """Who was asked by name to decide the open card, or to whom it was passed on; "" if to nobody."""
         action = self.action
-        if not self.is_open or action.asked_of_id is None:
+        if not self.is_open:
             return ""
+        if action.asked_of_id is None:
+            return self._passed_on_words
         if action.asked_of_id == self.caller.user.pk:
             return gettext("asked of you by name")
         return gettext("asked of %(name)s by name") % {"name": action.asked_of}
+
+    @property
+    def _passed_on_words(self) -> str:
+        if self.action.escalated_at is None:
+            return ""
+        to = self.action.escalates_to
+        if to["group"]:
+            return gettext("passed on to the group %(name)s") % {"name": to["group"]}
+        return str(PASSED_TO[to["role"]])

@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import dataclass, field, replace
 
 from .blocks import in_force, read_blocks, read_floor
+from .escalation import read_escalations
 from .people import read_approvals, stricter
 from .rules import CLASSES, parse_rule, too_broad
 from .targets import read_targets
@@ -15,7 +16,7 @@ MODES = {
     "commands": "Ask before anything irreversible and before commands",
     "everything": "Ask before everything",
 }
-KEYS = ("mode", "rehearse", "approvals", "trust", "targets", "when", "floor", "tests")
+KEYS = ("mode", "rehearse", "approvals", "escalate", "trust", "targets", "when", "floor", "tests")
 MAX_POLICY = 200_000
 MAX_RULES = 1_000
 REHEARSABLE = ("high", "critical")  # tiers whose calls a policy can have tried on a copy first
@@ -27,7 +28,8 @@ class Policy:
 
     `targets` is {name: Target}, and `blocks` are the rules with conditions, those of the floor among them.
     `rehearse`: the tiers whose commands are tried on a copy of the files as soon as they wait for a person.
-    `approvals` is {tier: Takes}, the people who approve. `has_mode`: the text says its mode.
+    `approvals` is {tier: Takes}, the people who approve, and `escalate` {tier: Escalation}. `has_mode`: the text says
+    its mode.
     """
 
     mode: str = "irreversible"
@@ -41,6 +43,7 @@ class Policy:
     targets: dict = field(default_factory=dict)
     blocks: tuple = ()
     has_mode: bool = True
+    escalate: dict = field(default_factory=dict)
 
     @classmethod
     def of_rules(cls, texts):
@@ -120,7 +123,7 @@ def read_policy(text):
     )
     approvals = read_approvals(data.get("approvals", {}))
     more = {"trust": trust, "rehearse": rehearse, "approvals": approvals, "targets": targets, "blocks": blocks}
-    more["has_mode"] = "mode" in data
+    more |= {"has_mode": "mode" in data, "escalate": read_escalations(data.get("escalate", {}))}
     found = Policy(mode=mode, rules=rules, tests=tests, text=text, **more)
     if (
         sum(map(len, rules.values())) + sum(len(listed) for block in blocks for listed in block.rules.values())

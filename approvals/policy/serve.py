@@ -85,6 +85,7 @@ def check(text, below=""):
     shadowed = shadowed_by_earlier(policy, read_policy(below) if below else None)
     told |= {"blocks": blocks, "targets": targets_of(policy.text), "warnings": warnings_of(policy)}
     told |= {"approvals": {tier: dataclasses.asdict(takes) for tier, takes in policy.approvals.items()}}
+    told |= {"escalate": {tier: dataclasses.asdict(each) for tier, each in policy.escalate.items()}}
     return told | {"rehearse": list(policy.rehearse), "shadowed": shadowed}
 
 

@@ -21,6 +21,7 @@ WORDS = {
     "action.edited": gettext_lazy("Edited before approval"),
     "action.expired": gettext_lazy("Expired"),
     "action.extended": gettext_lazy("Extended the expiry"),
+    "action.escalated": gettext_lazy("Passed a call on, as nobody had decided it in time"),
     "action.passed": gettext_lazy("Asked one person by name to decide"),
     "action.looked_at": gettext_lazy("Checked what was auto-approved"),
     "action.question_asked": gettext_lazy("Asked the agent about its call"),
