@@ -33,6 +33,7 @@ from dashboard.text.setting_values import (
     env_read,
     env_some,
     env_switch,
+    read_home,
     refused,
 )
 from workspaces.egress.addresses import read_networks
@@ -47,6 +48,9 @@ try:
 except OSError as error:
     must_be = f"a folder that can be written ({error.strerror})"
     raise refused("HANDRAIL_HOME", must_be, str(HANDRAIL_HOME)) from None
+# What this host was given when it joined (`manage.py join`); the environment comes first.
+HANDRAIL_MEMBER_FILE = HANDRAIL_HOME / "host.env"
+read_home(HANDRAIL_MEMBER_FILE)
 _home_tag = hashlib.sha256(str(HANDRAIL_HOME).encode()).hexdigest()[:12]
 # Workspaces get host uids from here up, in a range that another installation on this host is unlikely to have too.
 HANDRAIL_FIRST_UID = 1_000_000 + int(_home_tag, 16) % 10_000 * 100_000

@@ -4,11 +4,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+_of_home: dict[str, str] = {}  # what this host was given when it joined
+_given: dict[str, str] = {}  # what was read and not empty
 HOST = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
 
 
@@ -16,8 +19,26 @@ def refused(name: str, must_be: str, raw: str) -> ImproperlyConfigured:
     return ImproperlyConfigured(f"{name} must be {must_be}, not {raw!r}.")
 
 
+def read_home(file: Path):
+    """Read lines of NAME=VALUE from a file; they stand in for variables that the environment does not have."""
+    _of_home.clear()
+    with suppress(FileNotFoundError):
+        for line in file.read_text().splitlines():
+            name, _, value = line.partition("=")
+            if value and not name.startswith("#"):
+                _of_home[name] = value
+
+
+def given() -> dict[str, str]:
+    """Return {variable: value} of those that were read so far and are not empty."""
+    return dict(_given)
+
+
 def env(name: str, default: str = "") -> str:
-    return os.environ.get(name, default).strip()
+    raw = os.environ.get(name, _of_home.get(name, "")).strip()
+    if raw:
+        _given[name] = raw
+    return raw if name in os.environ or raw else default
 
 
 def env_int(name: str, default: int, *, least: int = 0, most: int | None = None) -> int:

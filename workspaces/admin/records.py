@@ -9,6 +9,7 @@ from workspaces.models import (
     Contact,
     HandedSecret,
     HostAuthority,
+    JoinToken,
     Manifest,
     Operation,
     Rehearsal,
@@ -165,6 +166,12 @@ class SecretFindingAdmin(OfWorkspace):
 class HostAuthorityAdmin(Shown):
     list_display = ["installation", "made_at"]
     exclude = ["value"]
+
+
+@admin.register(JoinToken)
+class JoinTokenAdmin(Shown):
+    list_display = ["host", "expires_at", "used_at"]
+    exclude = ["sha256"]
 
 
 @admin.register(StoreIdentity)

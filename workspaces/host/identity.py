@@ -47,6 +47,11 @@ def refuse_another():
 
 
 def _refuse(row: Runner | None):
+    if row is not None and row.removed_at is not None and row.installation == installation():
+        raise OtherInstallation(
+            f"{row.host} was removed from this installation at {row.removed_at:%Y-%m-%d %H:%M} UTC. To bring the "
+            "machine back: `manage.py host add` on a member, and `manage.py join` here with an empty HANDRAIL_HOME."
+        )
     if row is None or row.installation in ("", installation()):
         return
     raise OtherInstallation(

@@ -169,7 +169,7 @@ def _refused_row(subject: Subject) -> str:
         row = Runner.objects.filter(pk=uuid.UUID(subject.member)).first()
     except ValueError:
         row = None
-    if row is None:
+    if row is None or row.removed_at is not None:
         return f"{subject.host} was removed from this installation."
     if row.lost_at is not None:
         return f"{row.host} was declared lost at {row.lost_at:%Y-%m-%d %H:%M} UTC; others act for its workspaces now."

@@ -42,7 +42,7 @@ def _of(name: str, key: bytes) -> str:
 def refuse_others():
     """Raise KeysDiffer if a key here is not the newest one of each other host that uses this database."""
     here = fingerprints()
-    for row in Runner.objects.exclude(host=settings.HANDRAIL_HOST_NAME).order_by("host"):
+    for row in Runner.objects.members().exclude(host=settings.HANDRAIL_HOST_NAME).order_by("host"):
         lacking = [name for name, noted in row.keys.items() if noted and noted[0] not in here.get(name, [])]
         if lacking:
             told = " and ".join(f"keys/{name} ({WHAT_FOR.get(name, name)})" for name in sorted(lacking))

@@ -2,7 +2,7 @@
 
 from workspaces.models.artifacts import Artifact
 from workspaces.models.at_work import AgentAtWork
-from workspaces.models.authority import HostAuthority
+from workspaces.models.authority import HostAuthority, JoinToken
 from workspaces.models.checkpoints import Checkpoint
 from workspaces.models.environments import AgentsTogether, Environment, Lfs, Submodules
 from workspaces.models.hand_overs import HandOver
@@ -61,6 +61,7 @@ __all__ = [
     "HomeLayer",
     "HostAuthority",
     "JobKind",
+    "JoinToken",
     "Lesson",
     "LessonState",
     "Lfs",

@@ -1,4 +1,4 @@
-"""The authority that issues the certificates of hosts."""
+"""The authority that issues the certificates of hosts, and the tokens with which hosts join."""
 
 from django.db import models
 
@@ -18,3 +18,16 @@ class HostAuthority(models.Model):
 
     def __str__(self):
         return f"authority of {self.installation}"
+
+
+class JoinToken(models.Model):
+    """Lets one new host join the installation, once (workspaces/host/joining.py)."""
+
+    code = models.CharField(max_length=16, unique=True)  # what names it, in hex; no secret
+    host = models.CharField(max_length=120)  # the name that the new host gets
+    sha256 = models.CharField(max_length=64)  # of its secret
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self):
+        return f"token for {self.host}"

@@ -17,6 +17,10 @@ class RunnerQuerySet(LockingQuerySet):
         """Runners with a recent heartbeat. The others are not running, or their host is unreachable."""
         return self.filter(heartbeat_at__gt=clock.now() - RUNNER_TIMEOUT)
 
+    def members(self):
+        """Hosts that were not removed."""
+        return self.filter(removed_at=None)
+
 
 class Runner(models.Model):
     """One host: its runner, the drivers available there, and the other parts that run on it.
@@ -41,6 +45,7 @@ class Runner(models.Model):
     lost_at = models.DateTimeField(
         null=True, blank=True
     )  # when it was declared lost, so that others lead its workspaces
+    removed_at = models.DateTimeField(null=True, blank=True)  # when it ceased to be a member; runs of the past name it
     unclear = models.JSONField(default=list, blank=True)  # messages about sandboxes and programs of unknown owner
     capabilities = models.JSONField(
         default=dict

@@ -15,6 +15,7 @@ from workspaces.pages import (
     files,
     hand_over,
     installed,
+    joining,
     lessons,
     listing,
     manifests,
@@ -39,6 +40,7 @@ from workspaces.pages.pictures import screenshots
 AT = "w/<slug:team>/<str:key>/"
 
 urlpatterns = [
+    path("hosts/join", joining.join, name="join"),
     path("environments/", environments.index, name="environments"),
     path("environments/new/", environments.new, name="environment-new"),
     path("environments/devcontainer/", environments.from_devcontainer, name="environment-devcontainer"),

@@ -89,6 +89,7 @@ def test_every_model_of_a_team_with_texts_is_searched():
         "Channel",
         "HostAuthority",
         "IdentityProvider",
+        "JoinToken",
         "NotificationSettings",
         "PushSubscription",
         "Runner",

@@ -1,11 +1,14 @@
-"""`manage.py host drain|undrain|lost NAME`: the hosts that share this database."""
+"""`manage.py host add|drain|undrain|lost|remove NAME`: the hosts that share this database."""
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from dashboard.models import Actor
 from dashboard.problems import Problem
+from workspaces.host import joining, removing
 from workspaces.services import hosts
 
+MINUTES = int(joining.LASTS.total_seconds() // 60)
 BY = Actor.system("manage.py host")
 
 
@@ -16,9 +19,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser):
         verbs = parser.add_subparsers(dest="verb", required=True)
         for verb, words in (
+            ("add", "print the line with which a new host joins, once, within 15 minutes"),
             ("drain", "give a host no new workspaces, and move those that are there"),
             ("undrain", "give a host new workspaces again"),
             ("lost", "bring the workspaces of a host that is gone back on others"),
+            ("remove", "end the membership of a stopped host on which nothing is"),
         ):
             one = verbs.add_parser(verb, help=words)
             one.add_argument("name", metavar="NAME", help="its HANDRAIL_HOST_NAME")
@@ -28,6 +33,20 @@ class Command(BaseCommand):
             getattr(self, f"_{verb}")(**options)
         except Problem as refused:
             raise CommandError(refused.detail) from None
+
+    def _add(self, *, name, **options):
+        token = joining.add(name)
+        for line in joining.advice():
+            self.stdout.write(line)
+        self.stdout.write(
+            f"Run this on the new machine within {MINUTES} minutes, in a checkout of this version after `make setup`, "
+            "with `.venv/bin` in PATH:"
+        )
+        self.stdout.write(f"python manage.py join {settings.HANDRAIL_PUBLIC_URL} {token}")
+
+    def _remove(self, *, name, **options):
+        removing.remove(hosts.find(name))
+        self.stdout.write(f"{name} is no host of this installation any more. Its keys are still in its HANDRAIL_HOME.")
 
     def _drain(self, *, name, **options):
         hosts.drain(hosts.find(name))
