@@ -419,6 +419,8 @@ class LogCheckpoint(models.Model):
     at = models.DateTimeField()
     key = models.CharField(max_length=64)  # the public key that belongs to the signature, both in base64
     signature = models.CharField(max_length=128)
+    # What an outside witness answered (RFC 3161, DER) in base64; "" where none was asked.
+    timestamp = models.TextField(blank=True, default="")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["team", "seq"], name="log_checkpoint_once")]

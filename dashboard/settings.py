@@ -19,6 +19,7 @@ from dashboard.net.addresses import in_url, local_preview_host, shared_domain, t
 from dashboard.net.decision_point import read_decision_point
 from dashboard.net.oidc_settings import read_rules, refused_issuer
 from dashboard.net.upstreams import read_upstreams
+from dashboard.net.witness import read_certificates, read_witness
 from dashboard.text.setting_values import (
     env,
     env_address,
@@ -96,6 +97,13 @@ if HANDRAIL_NOTIFY_CONTACT and not HANDRAIL_NOTIFY_CONTACT.startswith(("mailto:"
 HANDRAIL_EXPORTS = env_folder("HANDRAIL_EXPORTS", HANDRAIL_HOME / "exports")
 # The folder for signed checkpoints of each team's log, best on another machine.
 HANDRAIL_CHECKPOINTS = env_folder("HANDRAIL_CHECKPOINTS", HANDRAIL_EXPORTS / "checkpoints")
+# A time-stamping authority (RFC 3161) as an outside witness of the checkpoints, the certificates that its answers have
+# to come from, and how often it is asked. Minutes.
+HANDRAIL_WITNESS_URL = env_read("HANDRAIL_WITNESS_URL", "an http or https address", read_witness)
+HANDRAIL_WITNESS_CA = env_read("HANDRAIL_WITNESS_CA", "the path of a PEM file", read_certificates)
+HANDRAIL_WITNESS_MINUTES = env_int("HANDRAIL_WITNESS_MINUTES", 60, least=1, most=1440)
+if HANDRAIL_WITNESS_URL and not HANDRAIL_WITNESS_CA:
+    raise ImproperlyConfigured("HANDRAIL_WITNESS_URL needs HANDRAIL_WITNESS_CA.")
 # An OpenID Connect provider that people sign in with; set here, it replaces the one of the Django admin
 # (dashboard/people/sso.py reads both).
 HANDRAIL_OIDC = {

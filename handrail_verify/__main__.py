@@ -23,7 +23,8 @@ def main(arguments=None) -> int:
     except OSError as error:
         print(shown(f"{error.filename or options.file}: {error.strerror}"))
     except ImportError as error:
-        print(shown(f"This needs the package cryptography, in its newest version: {error}"))
+        package = "rfc3161-client" if "rfc3161" in str(error) else "cryptography, in its newest version"
+        print(shown(f"This needs the package {package}: {error}"))
         return 2
     except ValueError as error:  # BadEvent, BadManifest, BadRecords, BadBackup
         print(shown(str(error)))
@@ -50,6 +51,9 @@ def parser() -> argparse.ArgumentParser:
         )
         command.add_argument(
             "--key", default="", help="the public key of the checkpoints in base64, or a file that holds it"
+        )
+        command.add_argument(
+            "--witness-ca", metavar="FILE", help="certificates (PEM) that the timestamps of the checkpoints come from"
         )
     for name, run, form in (
         ("manifest", verify_manifest, "JSON"),
@@ -88,14 +92,15 @@ def shown(text: str) -> str:
 def verify_log(options) -> int:
     """Print whether the exported log is unchanged, and how much of it that says."""
     with opened(options.file) as lines:
-        print(_proven(_checked(lines, options.checkpoint, _key(options.key)), signed=bool(options.key)))
+        kept = _kept(options)
+        print(_proven(log.verify(lines, kept), signed=bool(options.key), stamped=_last_stamp(kept)))
     return 0
 
 
 def note_checkpoint(options) -> int:
     """Print the checkpoint of an exported log; one cannot be made from a filtered export."""
     with opened(options.file) as lines:
-        checked = _checked(lines, options.checkpoint, _key(options.key))
+        checked = log.verify(lines, _kept(options))
     if checked.filters is not None:
         print(f"This export is filtered ({_left_out(checked)}): a checkpoint takes the whole log.")
         return 1
@@ -103,8 +108,22 @@ def note_checkpoint(options) -> int:
     return 0
 
 
-def _checked(lines, checkpoint: str | None, key: str = "") -> log.Checked:
-    return log.verify(lines, checkpoints.read(checkpoint, key) if checkpoint else None)
+def _kept(options) -> list[checkpoints.Checkpoint] | None:
+    """Return the checkpoints that the options name, with their signatures and timestamps verified. Raise BadEvent."""
+    if not options.checkpoint:
+        if options.witness_ca:
+            raise checkpoints.BadEvent("Timestamps are in checkpoints: --witness-ca needs --checkpoint.")
+        return None
+    authorities = Path(options.witness_ca).read_bytes() if options.witness_ca else b""
+    return checkpoints.read(options.checkpoint, _key(options.key), authorities)
+
+
+def _last_stamp(kept: list | None) -> checkpoints.Checkpoint | None:
+    return next((one for one in reversed(kept or []) if one.stamped_at), None)
+
+
+def _checked(lines, checkpoint: str | None) -> log.Checked:
+    return log.verify(lines, checkpoints.read(checkpoint) if checkpoint else None)
 
 
 def _key(given: str) -> str:
@@ -115,10 +134,10 @@ def _key(given: str) -> str:
         return given.strip()
 
 
-def _proven(checked: log.Checked, *, signed: bool = False) -> str:
+def _proven(checked: log.Checked, *, signed: bool = False, stamped: checkpoints.Checkpoint | None = None) -> str:
     """Return what a log that verifies proves: nothing without a checkpoint, and nothing of what came after it.
 
-    `signed`: the checkpoints were verified with a key.
+    `signed`: the checkpoints were verified with a key. `stamped`: the last one that an outside witness signed.
     """
     first, last, noted, team = checked.first, checked.last, checked.noted, shown(checked.team)
     if checked.filters is not None:
@@ -133,7 +152,12 @@ def _proven(checked: log.Checked, *, signed: bool = False) -> str:
     whole = "unchanged" if missing or noted < last else "complete and unchanged"
     later = f"; unproven: {_events(noted + 1, last)} after the checkpoint" if noted < last else ""
     by = ", by a checkpoint that the key signed" if signed else ""
-    return f"{whole}{by}: {_events(first, noted)} of team {team}{missing}{later}"
+    at = f"; an outside witness saw it up to event {stamped.seq} at {_utc(stamped.stamped_at)}" if stamped else ""
+    return f"{whole}{by}: {_events(first, noted)} of team {team}{missing}{later}{at}"
+
+
+def _utc(at) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _events(first: int, last: int) -> str:

@@ -2,8 +2,11 @@
 
 import json
 import re
+from base64 import b64decode
+from binascii import Error as NotBase64
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from handrail_verify import canonical
@@ -23,14 +26,16 @@ class Checkpoint:
     seq: int
     hash: str
     team: str = ""
+    stamped_at: datetime | None = None  # when the outside witness signed it, if its certificates were given
 
 
-def read(text: str, key: str = "") -> list[Checkpoint]:
+def read(text: str, key: str = "", authorities: bytes = b"") -> list[Checkpoint]:
     """Return the checkpoints that `--checkpoint` names, by number: SEQ:HASH, or what a file holds.
 
     A file holds one signed checkpoint as JSON, the answer of GET /api/v1/log/checkpoints, a line of JSON for each as in
     the folder HANDRAIL_CHECKPOINTS, or as its last line SEQ:HASH or an event. With `key`, a public key in base64, each
-    must be signed with it. Raise BadEvent.
+    must be signed with it. With `authorities`, the certificates (PEM) of an outside witness, one at least must be
+    time-stamped, and each timestamp must verify. Raise BadEvent.
     """
     note = NOTE.fullmatch(text.strip().lower())
     found = [Checkpoint(int(note[1]), note[2])] if note else None
@@ -41,7 +46,7 @@ def read(text: str, key: str = "") -> list[Checkpoint]:
             raise BadEvent(f"The checkpoint {text[:80]} is neither SEQ:HASH nor a file that can be read.") from None
         signed_ones = list(_signed_in(content))
         if signed_ones:
-            found = [_checked(one, key) for one in signed_ones]
+            found = [_checked(one, key, authorities) for one in signed_ones]
         else:
             found = _noted_in(content)
             if not found:
@@ -49,7 +54,10 @@ def read(text: str, key: str = "") -> list[Checkpoint]:
             note = True
     if key and note:
         raise BadEvent("A key was given, but the checkpoint is not signed.")
-    return sorted(found, key=lambda one: one.seq)
+    if authorities and not any(one.stamped_at for one in found):
+        raise BadEvent("Certificates of a witness were given, but no checkpoint has a timestamp.")
+    # Of one that stands twice, the last has the timestamp.
+    return sorted(found, key=lambda one: (one.seq, one.stamped_at is not None))
 
 
 def _signed_in(content: str) -> Iterator[dict]:
@@ -78,7 +86,7 @@ def _documents(content: str) -> list:
     return found
 
 
-def _checked(found: dict, key: str) -> Checkpoint:
+def _checked(found: dict, key: str, authorities: bytes) -> Checkpoint:
     right = isinstance(found.get("seq"), int) and isinstance(found.get("hash"), str)
     if not right or not NOTE.fullmatch(f"{found['seq']}:{found['hash']}"):
         raise BadEvent("A checkpoint in the file has no event's number and hash.")
@@ -89,7 +97,22 @@ def _checked(found: dict, key: str) -> Checkpoint:
             signed.verify(json.dumps(found).encode(), key, PREFIX)
         except signed.BadManifest as error:
             raise BadEvent(f"The checkpoint of event {found['seq']} does not verify. {error}") from None
-    return Checkpoint(found["seq"], found["hash"], str(found.get("team", "")))
+    stamped_at = _stamped_at(found, authorities) if authorities else None
+    return Checkpoint(found["seq"], found["hash"], str(found.get("team", "")), stamped_at)
+
+
+def _stamped_at(found: dict, authorities: bytes) -> datetime | None:
+    """Return when the outside witness signed a downloaded checkpoint; None if it has no timestamp. Raise BadEvent."""
+    from handrail_verify import signed, witness
+
+    token = found["signature"].get("timestamp") if isinstance(found.get("signature"), dict) else None
+    if not token:
+        return None
+    body = {name: value for name, value in found.items() if name not in signed.ADDED}
+    try:
+        return witness.verify(b64decode(str(token), validate=True), PREFIX + canonical.dumps(body), authorities)
+    except (NotBase64, ValueError, RecursionError) as error:
+        raise BadEvent(f"The timestamp of the checkpoint of event {found['seq']} does not verify. {error}") from None
 
 
 def _noted_in(content: str) -> list[Checkpoint]:

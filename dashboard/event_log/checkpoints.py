@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -93,11 +93,19 @@ def body(checkpoint: LogCheckpoint) -> dict:
     }
 
 
+def signed_bytes(checkpoint: LogCheckpoint) -> bytes:
+    """Return the bytes of which the signature is made, and the timestamp of an outside witness."""
+    return PREFIX + canonical.dumps(body(checkpoint))
+
+
 def as_download(checkpoint: LogCheckpoint) -> dict:
-    """Return the checkpoint as it is kept elsewhere: what is signed, its sha256 and signature."""
+    """Return the checkpoint as it is kept elsewhere: what is signed, its sha256 and signature, and its timestamp."""
     found = body(checkpoint)
     sha256 = hashlib.sha256(canonical.dumps(found)).hexdigest()
-    return signed.as_download(found, sha256, checkpoint.signature, checkpoint.key)
+    made = signed.as_download(found, sha256, checkpoint.signature, checkpoint.key)
+    if checkpoint.timestamp:
+        made["signature"]["timestamp"] = checkpoint.timestamp
+    return made
 
 
 # The second place ----------------------------------------------------------------------------------------------------
@@ -115,13 +123,22 @@ def is_apart() -> bool:
 
 def copy_to_second_place(team: Team) -> int:
     """Append what the second place lacks, also after it was away; return how many. A failure is logged."""
+    return _copy(team, lambda: team.log_checkpoints.filter(seq__gt=last_copied(team)).order_by("seq"))
+
+
+def copy_again(checkpoint: LogCheckpoint) -> int:
+    """Append a checkpoint that has got a timestamp to the second place, after what that lacks; return how many."""
+    copy_to_second_place(checkpoint.team)
+    return _copy(checkpoint.team, lambda: [checkpoint])
+
+
+def _copy(team: Team, lacking: Callable[[], Iterable[LogCheckpoint]]) -> int:
     path = place_of(team)
     try:
         make_private(path.parent)
         lock = take_lock(path.with_suffix(".lock"), wait=LOCK_WAIT)
         try:
-            lacking = team.log_checkpoints.filter(seq__gt=last_copied(team)).order_by("seq")
-            return _append(path, lacking)
+            return _append(path, lacking())
         finally:
             os.close(lock)
     except OSError as error:
@@ -159,7 +176,7 @@ def last_copied(team: Team) -> int:
 
 
 def _thin_out(team: Team, now: datetime):
-    """Delete from the database all but the last checkpoint of each day that is older than EACH_FOR."""
-    old = team.log_checkpoints.filter(at__lt=now - EACH_FOR)
+    """Delete from the database all but the last checkpoint of each day that is older than EACH_FOR, and timestamps."""
+    old = team.log_checkpoints.filter(at__lt=now - EACH_FOR, timestamp="")
     last_of_days = old.order_by().values(day=F("at__date")).annotate(last=Max("seq")).values_list("last", flat=True)
     old.exclude(seq__in=list(last_of_days)).delete()

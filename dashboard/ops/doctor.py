@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from dashboard.database import clock
-from dashboard.event_log import triggers
+from dashboard.event_log import triggers, witness
 from dashboard.event_log.verify import RENDER_SECONDS, verify_in_time
 from dashboard.models import BackupPlan, Team
 from dashboard.net.addresses import in_url, to_call
@@ -44,6 +44,7 @@ def examine(*, deep: bool) -> list[Finding]:
         *_web(deep=deep),
         *_database(deep=deep),
         *_log(deep=deep),
+        *_witness(),
         *_queue(),
         *_lanes(),
         *_loops(),
@@ -130,6 +131,21 @@ def _log(*, deep: bool) -> list[Finding]:
         return [Finding("log", False, f"The database lacks what keeps events unchanged: {', '.join(missing)}.", fix)]
     whole = all(proof.is_whole for proof in proofs)
     return [Finding("log", True, "Complete and unchanged." if whole else "Unchanged as far as it was read.")]
+
+
+def _witness() -> list[Finding]:
+    """Report the outside witness of the log's checkpoints, if there is one."""
+    if not settings.HANDRAIL_WITNESS_URL:
+        return []
+    try:
+        since = witness.late_since(clock.now())
+    except DatabaseError:  # its own finding says so
+        return []
+    if since:
+        words = f"Nothing was time-stamped since {clock.in_utc(since)}. Checkpoints are signed all the same."
+        fix = f"See the queue's log for what {settings.HANDRAIL_WITNESS_URL} answers. It is asked again each minute."
+        return [Finding("witness", False, words, fix, needed=False)]
+    return [Finding("witness", True, "Checkpoints are time-stamped.", needed=False)]
 
 
 def _backups() -> list[Finding]:

@@ -13,6 +13,7 @@ DAILY = 24 * 60
 # dotted path: minutes between two runs. The only place where an app's periodic tasks are listed.
 SCHEDULED = {
     "dashboard.event_log.checkpoints.sign_all": 1,
+    "dashboard.event_log.witness.stamp_all": 1,
     "dashboard.ops.tasks.copy_database": 60,
     "dashboard.ops.scheduled_backups.start_if_due": 15,
     "dashboard.people.sessions.forget_expired": DAILY,

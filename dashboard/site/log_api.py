@@ -25,6 +25,9 @@ class CheckpointSignature(Schema):
     algorithm: str = Field(description="Ed25519")
     key: str = Field(description="the public key in base64; keep your own copy, this one is only a hint")
     value: str
+    timestamp: str = Field(
+        "", description="what an outside witness answered (RFC 3161), in base64; empty where none was asked"
+    )
 
 
 class LogCheckpointOut(Schema):
