@@ -26,7 +26,7 @@ LANE_OF = {
     "approvals.tasks.tell_admins": PUSH,
     "approvals.tasks.send_webhooks": WEBHOOKS,
     "approvals.tasks.send_log": LOGS,
-    "dashboard.event_log.witness.stamp_all": LOGS,
+    "dashboard.event_log.witness.stamp_all": WEBHOOKS,
     "approvals.tasks.run_schedules": TIMELY,
     "approvals.tasks.warn_owners": TIMELY,
     "dashboard.event_log.checkpoints.sign_all": TIMELY,
