@@ -9,15 +9,18 @@ from typing import Literal
 from uuid import UUID
 
 from django.http import HttpResponse
-from ninja import Query, Router, Schema
-from pydantic import Field
+from ninja import Query, Router, Schema, Status
+from pydantic import AwareDatetime, Field
 
+from approvals.agents.lines import MAX_ID
 from approvals.models import AgentSession
-from approvals.sessions import exporting, reading
+from approvals.sessions import exporting, posting, reading
 from dashboard.problems import not_found
 from dashboard.web.api_base import PROBLEMS
 from dashboard.web.lookup import find, page_of
 from dashboard.web.pages import download
+from workspaces.api import lookup
+from workspaces.api.schemas import Strict
 
 router = Router(tags=["conversations"])
 MAX_MESSAGES = 500
@@ -84,6 +87,25 @@ class SessionMessages(Schema):
     after: int = Field(description="send it as `after` for what comes next")
 
 
+class NewSessionMessage(Strict):
+    role: Literal["user", "assistant", "tool", "system"]
+    content: str | dict | list = Field(description="a text, parts of one (`{type: text, text}`), or a call's arguments")
+    at: AwareDatetime | None = Field(None, description="of the conversation; without it, now")
+    kind: Literal["text", "thinking", "call", "result", "note"] | None = Field(
+        None, description="without it text; of a tool result"
+    )
+    id: str = Field("", max_length=MAX_ID, description="the program's own id of the message: sent again, it stays one")
+    tool: str = Field("", max_length=MAX_ID)
+    call_id: str = Field("", max_length=MAX_ID, description="of a call and its result; `call_id` of the action")
+    ok: bool | None = None
+    model: str = Field("", max_length=100)
+    workspace: str = Field("", max_length=64, description="key of the workspace that the session works in")
+
+
+class PostedMessageOut(SessionMessageOut):
+    session: UUID = Field(description="Handrail's id of the session")
+
+
 @router.get("/sessions", response={200: AgentSessions} | PROBLEMS)
 def list_agent_sessions(
     request,
@@ -118,6 +140,18 @@ def list_session_messages(
     rows = reading.messages_of(_session(request, conversation_id)).filter(seq__gt=after).order_by("seq")[:limit]
     found = [exporting.of_message(row) for row in rows]
     return {"messages": found, "after": found[-1]["seq"] if found else after}
+
+
+@router.post("/sessions/{conversation_id}/messages", response={201: PostedMessageOut} | PROBLEMS)
+def post_session_message(request, conversation_id: str, body: NewSessionMessage):
+    """As an agent: add a message to the own session with this id, the program's own; it is made when it is new.
+
+    A message with the same `id`, or a call or result with the same `call_id`, is stored once.
+    """
+    workspace = lookup.find(request, body.workspace) if body.workspace else None
+    posted = posting.Posted(**body.dict(exclude={"workspace"}))
+    message = posting.post(request.auth, conversation_id, posted, workspace)
+    return Status(201, exporting.of_message(message) | {"session": message.session_id})
 
 
 @router.get("/sessions/{conversation_id}/messages/{seq}/text", response=PROBLEMS, openapi_extra=BYTES)

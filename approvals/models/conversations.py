@@ -36,6 +36,7 @@ class MessageSource(models.TextChoices):
     BOTH = "both", "hook and transcript"
     ACP = "acp", "ACP"
     RELAY = "relay", "relay"
+    API = "api", "API"
 
 
 class AgentSessionQuerySet(LockingQuerySet):

@@ -46,7 +46,7 @@ class _Batch:
         self.actions = self._actions(lines)
         # Those that only the other side told: a text that is equal to one of them is the same message.
         digests = {sha256 for line, _, sha256 in self.told if line.kind not in CALLS}
-        others = of_session.filter(source=_other(source), sha256__in=digests).exclude(kind__in=CALLS)
+        others = of_session.filter(source__in=_others(source), sha256__in=digests).exclude(kind__in=CALLS)
         self.others = list(others.order_by("seq"))
 
     @cached_property
@@ -157,5 +157,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.strip().encode()).hexdigest()
 
 
-def _other(source: str) -> str:
-    return MessageSource.TRANSCRIPT if source == MessageSource.HOOK else MessageSource.HOOK
+def _others(source: str) -> list[str]:
+    """Return the sources whose rows may be of the same messages. What an agent posts by itself says whether it is."""
+    if source == MessageSource.API:
+        return []
+    return [MessageSource.TRANSCRIPT if source == MessageSource.HOOK else MessageSource.HOOK]

@@ -136,6 +136,7 @@ _DECLARED = [
         POST /actions/{action_id}/outcome
         POST /actions/{action_id}/messages
         POST /messages/{message_id}/read
+        POST /sessions/{conversation_id}/messages
         POST /aap/v1/requests/{pk}/outcome
         """,
     ),

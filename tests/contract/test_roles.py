@@ -150,6 +150,7 @@ VERBS = {
     "DELETE /teams/{slug}/members/{person}": "manage_people",
     "POST /teams/{slug}/members/{person}/purge": "purge_person",
     "GET /log-targets": "manage_log_targets",
+    "POST /sessions/{conversation_id}/messages": "submit",
     "GET /documents/{name}": "submit",
     "PUT /documents/{name}": "submit",
     "DELETE /documents/{name}": "submit",
