@@ -12,6 +12,7 @@ from approvals.evaluation.calls import sha256
 from approvals.models import Action, Policy
 from approvals.policy import TIERS, PolicyError
 from approvals.policy.difference import Shape, conditions_of
+from approvals.policy.people import LEAST, least
 from approvals.reports.ask_rate import ask_rate
 from approvals.reports.policy_changes import difference, effect, history, hits
 from approvals.reports.policy_changes import scopes as policy_scopes
@@ -138,6 +139,12 @@ class Trial(Strict):
     environment: Annotated[str, Field(max_length=100)] | None = Field(None, description="null: the team's policy")
 
 
+class TakesOut(Schema):
+    people: int
+    role: str = Field(description="of one of them at least; empty for any")
+    groups: list[str] = Field(description="of each of which one of them is")
+
+
 class TriedOut(Schema):
     tier: Literal[TIERS]
     reasons: list[str]
@@ -145,6 +152,7 @@ class TriedOut(Schema):
     undo: str
     title: str
     targets: dict[str, Literal["certain", "possible"]] = Field(description="those of the policy that it acts on")
+    takes: TakesOut | None = Field(description="the people who would have to approve it; null if it asks nobody")
 
 
 class GoBack(Strict):
@@ -157,6 +165,8 @@ class ChangeOut(Schema):
     title: str
     before: Literal[TIERS]
     after: Literal[TIERS]
+    takes_before: TakesOut = Field(description="the people who have to approve it, if it asks any")
+    takes_after: TakesOut
     rule: str = Field(description="of the changed text, if one decides")
 
 
@@ -187,7 +197,10 @@ class ShapeOut(Schema):
 
 
 class PolicyDifferenceOut(Schema):
-    newly_allowed: list[ShapeOut] = Field(description="classes of calls that run without a person only with this text")
+    newly_allowed: list[ShapeOut] = Field(
+        description="classes of calls that run without a person only with this text, or that its table approvals lets"
+        " fewer people approve; before and after of these are the same tier"
+    )
     easier: list[ShapeOut] = Field(description="those that need fewer people, or are no longer forbidden")
     stricter: list[ShapeOut]
     cases: int = Field(description="representative calls")
@@ -286,12 +299,14 @@ def try_call(request, body: Trial):
         "workspace_root": "/workspace",
         "context": body.context.model_dump(mode="json", exclude_none=True),
     }
+    floor = policies.floor(policy)
     try:
-        verdict = workers.classify(body.tool, body.input, policy=policy, floor=policies.floor(policy), **world)
+        verdict = workers.classify(body.tool, body.input, policy=policy, floor=floor, **world)
+        takes = least(policies.approvals(policy, floor), verdict.tier) if verdict.tier in LEAST else None
     except Late as late:
         raise unavailable(f"The policy could not be evaluated: {late}.") from None
     names = ("tier", "reasons", "rule", "undo", "title", "targets")
-    return {name: getattr(verdict, name) for name in names}
+    return {name: getattr(verdict, name) for name in names} | {"takes": takes and takes.as_dict}
 
 
 @router.get("/policies/versions", response={200: VersionsOut} | PROBLEMS)
@@ -381,4 +396,5 @@ def _rule(tier: str, rule: str, counts: dict, shadowed: dict | None) -> dict:
 def _change(change: effect.Change) -> dict:
     action = change.action
     named = {"action": action.pk, "number": action.number, "title": action.title}
-    return named | {"before": change.before, "after": change.after, "rule": change.rule}
+    takes = {"takes_before": change.takes_before.as_dict, "takes_after": change.takes_after.as_dict}
+    return named | takes | {"before": change.before, "after": change.after, "rule": change.rule}

@@ -4,6 +4,7 @@ import json
 import sys
 
 from . import Policy, PolicyError, classify, default_policy, load_policy
+from .people import LEAST, least
 from .serve import serve
 
 USAGE = "usage: python -m approvals.policy decide < calls.jsonl"
@@ -43,6 +44,7 @@ def answer(line):
         "envelope": verdict.envelope,
         "code_host_read": verdict.code_host_read,
         "targets": verdict.targets,
+        "takes": least(policy.approvals, verdict.tier).as_dict if verdict.tier in LEAST else None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from .people import LEAST, least
 from .verdict import TIERS
 
 GROUPS = ("newly_allowed", "easier", "stricter")
@@ -11,7 +12,10 @@ MAX_EXAMPLES = 4
 
 @dataclass
 class Shape:
-    """A class of calls that two policies treat differently. `contexts`: those of all that it was judged in."""
+    """A class of calls that two policies treat differently. `contexts`: those of all that it was judged in.
+
+    One whose tier stays is of all calls of the tier, which take other people by the tables `approvals`.
+    """
 
     shape: str
     before: str
@@ -21,18 +25,22 @@ class Shape:
     contexts: list = field(default_factory=list)
 
 
-def classes(judged):
+def classes(judged, people=({}, {})):
     """Return {newly_allowed, easier, stricter} of Shapes from cases and their verdicts.
 
-    `judged` yields (case, [tier, rule] before, [tier, rule] after); a case is one of shapes.cases.
+    `judged` yields (case, [tier, rule] before, [tier, rule] after); a case is one of shapes.cases. `people` are the
+    two tables {tier: Takes} of who approves. What takes fewer people by its table is newly allowed.
     """
     found = {group: {} for group in GROUPS}
     for (shape, tool, arguments, context), (before, rule_before), (after, rule) in judged:
-        if WAYS[before] == WAYS[after]:
+        takes = [least(table, tier) for table, tier in zip(people, (before, after), strict=True)]
+        group = _group(before, after, *takes)
+        if group is None:
             continue
-        group = "stricter" if WAYS[after] > WAYS[before] else "newly_allowed" if not WAYS[after] else "easier"
         by = (rule if group != "easier" else rule or rule_before) or ""
-        key = (shape, WAYS[before], WAYS[after], by)
+        if before == after:
+            shape, by = f"approvals of {after} calls: {takes[0]} → {takes[1]}", ""
+        key = (shape, before, after, by)
         known = found[group].setdefault(key, Shape(shape, before, after, by))
         example = {"tool": tool, "input": arguments}
         if example not in known.examples and len(known.examples) < MAX_EXAMPLES:
@@ -40,6 +48,19 @@ def classes(judged):
         if context not in known.contexts:
             known.contexts.append(context)
     return {group: sorted(shapes.values(), key=_weight) for group, shapes in found.items()}
+
+
+def _group(before, after, takes_before, takes_after):
+    """Return in which group a call is, None if it makes no difference to people."""
+    if before in LEAST and after in LEAST:
+        if takes_after == takes_before:
+            return None
+        if takes_after.meets(takes_before):
+            return "stricter"
+        return "newly_allowed" if before == after else "easier"
+    if WAYS[before] == WAYS[after]:
+        return None
+    return "stricter" if WAYS[after] > WAYS[before] else "newly_allowed" if not WAYS[after] else "easier"
 
 
 def _weight(shape):

@@ -16,7 +16,7 @@ PARTS = re.compile(r"[*?\[\]{}/]+")
 
 def of_change(before, after):
     """Return {all: True}, or {tools: names, programs: words, paths: words} of which a call must hold one."""
-    same = ("mode", "trust", "targets")
+    same = ("mode", "trust", "targets", "approvals")
     if any(getattr(before, name) != getattr(after, name) for name in same):
         return {"all": True}
     changed = _rules(before) ^ _rules(after)

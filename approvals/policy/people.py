@@ -31,6 +31,19 @@ class Takes:
         """Whether any one person who may decide is enough."""
         return self.people <= 1 and not self.role and not self.groups
 
+    @property
+    def as_dict(self) -> dict:
+        return {"people": self.people, "role": self.role, "groups": list(self.groups)}
+
+    def __str__(self):
+        named = [f"a person who is {self.role}"] if self.role else []
+        named += [f"one of the group {name}" for name in self.groups]
+        return ", ".join([f"{self.people} {'person' if self.people == 1 else 'people'}", *named])
+
+    def meets(self, other: "Takes") -> bool:
+        """Return whether these people are also those that the other one takes."""
+        return self.with_more(other) == self
+
     def with_more(self, other: "Takes") -> "Takes":
         """Return what meets both."""
         role = max(self.role, other.role, key=("", *ROLES).index)

@@ -305,6 +305,12 @@ def tier_chip(tier: str, word: str = "", tone: str = "") -> str:
 
 
 @register.simple_tag
+def takes_words(takes) -> str:
+    """Say who approves, by a Takes of approvals.policy.people."""
+    return quorum_words.takes(takes.people, takes.role, takes.groups)
+
+
+@register.simple_tag
 def stake_chip(action, severity) -> str:
     """Return the chip of what a card is about: how many people a critical one takes, else what it touches, if known."""
     if not action.takes_one:

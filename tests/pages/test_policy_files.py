@@ -40,7 +40,7 @@ def test_the_policy_page_names_no_list_that_is_empty(vera, browser_of, read, tea
 def test_a_lead_sees_what_it_newly_allows_and_adopts_it(file, lena, browser_of, read):
     seen = file()
     text = read(browser_of(lena), f"/policy/files/{seen.pk}/")
-    assert "1 class of calls would newly run without approval." in text
+    assert "1 class of calls would newly run, or need fewer people." in text
     assert "printenv PATH" in text
     assert "Not saved yet" not in text
     page = browser_of(lena).post(f"/policy/files/{seen.pk}/adopt/", {"sha256": seen.sha256}, follow=True)

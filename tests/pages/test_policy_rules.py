@@ -119,7 +119,7 @@ def test_names_that_the_team_does_not_have_are_said(form, team):
 def test_what_it_changes_for_all_calls_is_shown_before_saving(form, team):
     page = form("newly", text=START + TARGETS + '[[when]]\ntarget = "staging"\nlow = ["writes"]\n')
     text = page.content.decode()
-    assert "would newly run without approval." in text
+    assert "would newly run, or need fewer people." in text
     assert "Not saved yet." in text
     assert "kubectl apply, at staging" in text
     assert "kubectl --context staging apply -f app.yml" in text

@@ -15,6 +15,7 @@ from approvals.pages.policy.playground import TryForm
 from approvals.pages.policy.scope import scope_of
 from approvals.pages.policy.sentences import of_blocks
 from approvals.policy import MODES, TIERS, PolicyError
+from approvals.policy.people import LEAST, Takes, least
 from approvals.reports.policy_changes import hits, unknown_names
 from approvals.reports.policy_changes.scopes import scopes_of
 from dashboard.database import clock
@@ -50,6 +51,7 @@ def policy(request):
     team, active = scope.team, scope.policy
     floor = policies.floor(active)
     trial = TryForm(_tried(request), scope)
+    verdict = trial.verdict(active, floor) if trial.is_bound and trial.is_valid() else None
     return render(
         request,
         "approvals/policy.html",
@@ -62,7 +64,8 @@ def policy(request):
             "policy": active,
             "versions": scope.versions.defer("text").select_related("by")[:SHOWN_VERSIONS],
             "trial": trial,
-            "verdict": trial.verdict(active, floor) if trial.is_bound and trial.is_valid() else None,
+            "verdict": verdict,
+            "verdict_takes": _takes(active, floor, verdict),
             "grants": Grant.objects.active(clock.now())
             .filter(team=team)
             .select_related("agent__owner", "workspace__team", "by")
@@ -76,6 +79,12 @@ def policy(request):
             "days": hits.DAYS,
         },
     )
+
+
+def _takes(policy, floor, verdict) -> Takes | None:
+    """Return who would have to approve the call of a verdict, None if nobody."""
+    asks = verdict is not None and verdict.tier in LEAST
+    return least(policies.approvals(policy, floor), verdict.tier) if asks else None
 
 
 def _rules(policy, floor, counts: dict, without_rule: dict) -> dict:

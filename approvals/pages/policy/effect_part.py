@@ -16,11 +16,11 @@ WORDS = {
     ),
     effect.MORE_PEOPLE: (
         "amber",
-        ngettext_lazy("%(n)s call would need two people", "%(n)s calls would need two people", "n"),
+        ngettext_lazy("%(n)s call would need more people", "%(n)s calls would need more people", "n"),
     ),
     effect.FEWER_PEOPLE: (
         "quiet",
-        ngettext_lazy("%(n)s call would need one person, not two", "%(n)s calls would need one person, not two", "n"),
+        ngettext_lazy("%(n)s call would need fewer people", "%(n)s calls would need fewer people", "n"),
     ),
     effect.ALLOWED_AGAIN: (
         "quiet",

@@ -12,8 +12,8 @@ from dashboard.problems import Problem
 
 MAX_SHOWN = 60  # classes of a group on the page
 HEADINGS = {
-    "newly_allowed": gettext_lazy("Would run without approval, and does not now"),
-    "easier": gettext_lazy("Would need fewer people"),
+    "newly_allowed": gettext_lazy("Would run without approval, or need fewer people, and does not now"),
+    "easier": gettext_lazy("Would be of a milder tier"),
     "stricter": gettext_lazy("Would be stricter"),
 }
 TONES = {"newly_allowed": "green", "easier": "quiet", "stricter": "amber"}

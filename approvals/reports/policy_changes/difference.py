@@ -69,7 +69,8 @@ def _compared(sides: dict, seconds: float) -> Difference:
     except workers.Late as late:
         raise invalid(f"The difference could not be worked out: {late}.") from None
     contexts = list({repr(case[3]): case[3] for case in cases}.values())
-    return Difference(classes(judged), len(cases), len(judged), contexts)
+    people = tuple(policies.approvals(*sides[name]) for name in ("before", "after"))
+    return Difference(classes(judged, people), len(cases), len(judged), contexts)
 
 
 def _call(case: list) -> tuple:

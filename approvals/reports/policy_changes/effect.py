@@ -23,6 +23,8 @@ from approvals.evaluation.context.symlinks import home_of
 from approvals.evaluation.judge import PolicyResult, adjusted, around_call, can_be_held
 from approvals.models import Action, Policy, Revision, Tier
 from approvals.policy.needles import touches
+from approvals.policy.people import Takes, least
+from approvals.questions import own_questions
 from approvals.reports.policy_changes.scopes import Scope
 from dashboard.database import clock
 from dashboard.text import strict_json
@@ -58,6 +60,8 @@ class Change:
     after: str
     rule: str  # of the changed text, if one decides
     rule_before: str
+    takes_before: Takes  # the people who approve it, if it asks any
+    takes_after: Takes
 
 
 @dataclass
@@ -209,9 +213,10 @@ class Replay:
             self.found.judged += 1
             workspace = self.sides.workspaces.get(row.workspace_id)
             was, will_be = (_in_force(row, workspace, call, *each) for each in ((before, rule_before), (after, rule)))
-            if group := group_of(was, will_be):
+            takes = self.sides.takes(row, call, was, will_be)
+            if group := group_of(was, will_be, *takes):
                 self.found.counts[group] += 1
-                self.listed[group].append((row, was, will_be, rule or "", rule_before or ""))
+                self.listed[group].append((row, was, will_be, rule or "", rule_before or "", *takes))
                 if len(self.listed[group]) > 2 * MAX_LISTED:
                     self.listed[group] = self._newest(group)
 
@@ -239,6 +244,7 @@ class _Sides:
         self.own = {each.environment.name: each for each in saved.select_related("environment")}
         self.hosts: dict = {}  # {workspace id: hosts that it may reach}
         self.workspaces: dict = {}  # {workspace id: row}
+        self.people: dict[str, list] = {}  # {environment with a policy of its own, else "": {tier: Takes} of each side}
         self.needled: dict[str, dict] = {}  # {environment with a policy of its own, else "": approvals.policy.needles}
         known = [policies.checked(each) for each in (scope.policy, self.changed, self.team, *self.own.values())]
         self.programs = {each["name"]: each for found in known[:2] for each in found["trust"]["programs"]}
@@ -274,6 +280,16 @@ class _Sides:
         mine = self.scope.own
         return ((mine, self.team) if mine else (self.team, None)), (self.changed, self.team)
 
+    def takes(self, row: _Row, call: tuple, before: str, after: str) -> tuple[Takes, Takes]:
+        """Return who has to approve the call before and after the change; one person answers an agent's question."""
+        if call[0] in own_questions.TOOLS:
+            return Takes(), Takes()
+        own = self.own_name(row)
+        if own not in self.people:
+            self.people[own] = [policies.approvals(*pair) for pair in self.pairs(own)]
+        was, will_be = self.people[own]
+        return least(was, before), least(will_be, after)
+
     def call_of(self, row: _Row) -> tuple:
         call, workspace = parsed(row.canonical), self.workspaces.get(row.workspace_id)
         root = root_of(workspace) if workspace else None
@@ -302,16 +318,16 @@ def _in_force(row: _Row, workspace, call: tuple, tier: str, rule: str | None) ->
     return str(adjusted(call[0], call[1], reading, workspace).tier)
 
 
-def group_of(before: str, after: str) -> str | None:
+def group_of(before: str, after: str, takes_before: Takes, takes_after: Takes) -> str | None:
     """Return the group of a change from one tier to another; None if it makes no difference to a person."""
-    ways = {Tier.LOW: "runs", Tier.MEDIUM: "runs", Tier.HIGH: "asks", Tier.CRITICAL: "two", Tier.FORBIDDEN: "refused"}
+    ways = {Tier.LOW: "runs", Tier.MEDIUM: "runs", Tier.HIGH: "asks", Tier.CRITICAL: "asks", Tier.FORBIDDEN: "refused"}
     was, will_be = ways[Tier(before)], ways[Tier(after)]
+    if was == will_be == "asks" and takes_before != takes_after:
+        return MORE_PEOPLE if takes_after.meets(takes_before) else FEWER_PEOPLE
     if was == will_be:
         return None
     if will_be == "refused":
         return FORBIDDEN
     if will_be == "runs":
         return RUNS
-    if was == "refused":
-        return ALLOWED_AGAIN
-    return ASKED if was == "runs" else MORE_PEOPLE if will_be == "two" else FEWER_PEOPLE
+    return ALLOWED_AGAIN if was == "refused" else ASKED

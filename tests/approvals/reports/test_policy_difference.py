@@ -1,11 +1,14 @@
 """What a changed policy newly allows, for all calls: classes with examples, over the API too."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from approvals.evaluation import policies
 from approvals.policy import classify, read_policy
+from approvals.policy.__main__ import answer
 from approvals.policy.difference import WAYS, classes, conditions_of
 from approvals.policy.shapes import arounds, cases
 from approvals.reports.policy_changes import difference
@@ -169,3 +172,34 @@ def test_saving_over_the_api_answers_with_warnings(post, token_of, lena, team):
     status, told = post(token_of(lena), "/api/v1/policies", {"text": text, "base": 0})
     assert status == 201
     assert [each.split(" ")[0] for each in told["warnings"]] == ["Bash(kubectl", "No"]
+
+
+@pytest.mark.django_db
+def test_a_table_that_takes_fewer_people_is_newly_allowed(post, token_of, lena, team):
+    table = '[approvals]\ncritical = {people = 3, role = "lead"}\n'
+    policies.save(table, caller=caller_of(lena), team=team)
+    status, found = post(token_of(lena), "/api/v1/policies/diff", {"text": "[approvals]\ncritical = {people = 3}\n"})
+    assert (status, [each["shape"] for each in found["newly_allowed"]]) == (
+        200,
+        ["approvals of critical calls: 3 people, a person who is lead → 3 people"],
+    )
+    (shape,) = found["newly_allowed"]
+    assert (shape["before"], shape["after"], bool(shape["examples"])) == ("critical", "critical", True)
+    assert post(token_of(lena), "/api/v1/policies/diff", {"text": table})[1]["newly_allowed"] == []
+    found = post(token_of(lena), "/api/v1/policies/diff", {"text": table + 'high = {role = "admin"}\n'})[1]
+    assert (found["newly_allowed"], [each["after"] for each in found["stricter"]]) == ([], ["high"])
+
+
+@pytest.mark.django_db
+def test_a_call_that_is_tried_says_who_approves_it(post, token_of, lena, team):
+    call = {"tool": "Bash", "input": {"command": "git push --force origin main"}}
+    call |= {"text": '[approvals]\ncritical = {people = 3, role = "lead"}\n'}
+    takes = post(token_of(lena), "/api/v1/policies/try", call)[1]["takes"]
+    assert takes == {"people": 3, "role": "lead", "groups": []}
+    assert post(token_of(lena), "/api/v1/policies/try", call | {"input": {"command": "ls"}})[1]["takes"] is None
+
+
+def test_decide_says_who_approves():
+    call = {"tool": "Bash", "input": {"command": "git push"}, "policy": '[approvals]\nhigh = {group = "dba"}\n'}
+    assert answer(json.dumps(call).encode())["takes"] == {"people": 1, "role": "", "groups": ["dba"]}
+    assert answer(json.dumps(call | {"input": {"command": "ls"}}).encode())["takes"] is None

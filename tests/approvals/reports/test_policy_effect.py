@@ -6,6 +6,7 @@ import pytest
 
 from approvals.evaluation import policies
 from approvals.models import Action
+from approvals.policy.people import least
 from approvals.reports.policy_changes import effect
 from approvals.reports.policy_changes.scopes import Scope
 from dashboard.database import clock
@@ -66,7 +67,19 @@ def test_calls_are_grouped_by_what_would_change_for_a_person(calls, team):
     ],
 )
 def test_a_change_of_tier_belongs_to_one_group(before, after, group):
-    assert effect.group_of(before, after) == group
+    assert effect.group_of(before, after, least({}, before), least({}, after)) == group
+
+
+def test_calls_that_other_people_approve_are_grouped_by_the_table(calls, team, lena):
+    strict = NOW + '[approvals]\nhigh = {people = 2, role = "lead"}\n'
+    found = effect.of_text(Scope(team), strict, seconds=60)
+    asked = numbers(found, effect.MORE_PEOPLE)
+    assert asked == [calls["git push origin b"].number, calls["git push origin a"].number]
+    (change, *_) = found.groups[effect.MORE_PEOPLE]
+    assert (change.before, change.after, str(change.takes_after)) == ("high", "high", "2 people, a person who is lead")
+    policies.save(strict, caller=caller_of(lena), team=team)
+    looser = NOW + "[approvals]\nhigh = {people = 2}\n"
+    assert numbers(effect.of_text(Scope(team), looser, seconds=60), effect.FEWER_PEOPLE) == asked
 
 
 def test_the_same_text_changes_nothing(calls, team):
