@@ -34,7 +34,7 @@ from approvals.pages import (
     tasks,
     together,
 )
-from approvals.pages.policy import builder, current, editor, files, past, replays, rule_of_card, versions
+from approvals.pages.policy import agent_rules, builder, current, editor, files, past, replays, rule_of_card, versions
 
 urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
@@ -86,6 +86,7 @@ urlpatterns = [
     path("actions/<uuid:pk>/rule/", rule_of_card.rule_of_card, name="action-rule"),
     path("policy/", current.policy, name="policy"),
     path("policy/edit/", editor.edit, name="policy-edit"),
+    path("policy/import/", agent_rules.agent_rules, name="policy-import"),
     path("policy/effect/<str:replay>/", replays.progress, name="policy-effect"),
     path("policy/rules/", builder.build, name="policy-rules"),
     path("policy/rules/meaning/", builder.meaning, name="policy-meaning"),

@@ -29,15 +29,33 @@ class Taken:
     left_out: list = field(default_factory=list)
 
 
-def read_rules(agent, text):
-    """Return what the text of `.claude/settings.json` or of a `.rules` file is as rules of a policy. PolicyError."""
-    found = Taken()
+@dataclass(frozen=True)
+class Line:
+    """One line of an agent's rules: the list and rule of a policy that it becomes, or why it becomes none."""
+
+    line: str
+    tier: str = ""
+    rule: str = ""
+    why: str = ""
+
+
+def lines_of(agent, text):
+    """Return a Line for each line of `.claude/settings.json` or of a `.rules` file. PolicyError: it can't be read."""
+    found = []
     for line, tier, rule in _of_claude(text) if agent == "claude" else _of_codex(text):
         why = rule if tier is None else _refused(tier, rule)
-        if why:
-            found.left_out.append([line, why])
-        elif [tier, rule] not in found.taken:
-            found.taken.append([tier, rule])
+        found.append(Line(line, why=why) if why else Line(line, tier, rule))
+    return found
+
+
+def read_rules(agent, text):
+    """Return what such a text is as rules of a policy, as Taken. PolicyError."""
+    found = Taken()
+    for line in lines_of(agent, text):
+        if line.why:
+            found.left_out.append([line.line, line.why])
+        elif [line.tier, line.rule] not in found.taken:
+            found.taken.append([line.tier, line.rule])
     return found
 
 

@@ -64,6 +64,7 @@ NAMED_IN = {
     "approvals/hooks/acp_program/codex_gate.py": "it runs elsewhere, and its mode is named for the agent",
     "approvals/hooks/command_hook.py": "it runs elsewhere: connections that were written before name no agent",
     "approvals/pages/connect.py": DATA,
+    "approvals/pages/policy/agent_rules.py": "it shows the rules of two agents, each in its own form",
     "approvals/past/attacks.py": DATA,
     "approvals/policy/programs/clients.py": DATA,
     "approvals/policy/programs/registry.py": DATA,

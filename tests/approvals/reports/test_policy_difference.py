@@ -13,6 +13,7 @@ from approvals.policy.difference import WAYS, classes, conditions_of
 from approvals.policy.shapes import arounds, cases
 from approvals.reports.policy_changes import difference
 from approvals.reports.policy_changes.scopes import Scope
+from dashboard.models import Actor
 from dashboard.people.access import caller_of
 from workspaces.models import Environment
 
@@ -177,7 +178,7 @@ def test_saving_over_the_api_answers_with_warnings(post, token_of, lena, team):
 @pytest.mark.django_db
 def test_a_table_that_takes_fewer_people_is_newly_allowed(post, token_of, lena, team):
     table = '[approvals]\ncritical = {people = 3, role = "lead"}\n'
-    policies.save(table, caller=caller_of(lena), team=team)
+    policies.add(team.pk, table, actor=Actor.system("test"))
     status, found = post(token_of(lena), "/api/v1/policies/diff", {"text": "[approvals]\ncritical = {people = 3}\n"})
     assert (status, [each["shape"] for each in found["newly_allowed"]]) == (
         200,

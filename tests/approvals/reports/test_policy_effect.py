@@ -10,6 +10,7 @@ from approvals.policy.people import least
 from approvals.reports.policy_changes import effect
 from approvals.reports.policy_changes.scopes import Scope
 from dashboard.database import clock
+from dashboard.models import Actor
 from dashboard.people.access import caller_of
 from dashboard.problems import Problem
 from workspaces.models import Environment
@@ -77,7 +78,7 @@ def test_calls_that_other_people_approve_are_grouped_by_the_table(calls, team, l
     assert asked == [calls["git push origin b"].number, calls["git push origin a"].number]
     (change, *_) = found.groups[effect.MORE_PEOPLE]
     assert (change.before, change.after, str(change.takes_after)) == ("high", "high", "2 people, a person who is lead")
-    policies.save(strict, caller=caller_of(lena), team=team)
+    policies.add(team.pk, strict, actor=Actor.system("test"))
     looser = NOW + "[approvals]\nhigh = {people = 2}\n"
     assert numbers(effect.of_text(Scope(team), looser, seconds=60), effect.FEWER_PEOPLE) == asked
 
