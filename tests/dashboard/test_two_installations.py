@@ -2,6 +2,7 @@
 
 import shutil
 from datetime import datetime, timedelta
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -214,13 +215,18 @@ def test_a_workspace_whose_host_is_silent_says_since_when_and_a_command_what_it_
     client = api(token_of(alice))
     listed = client.get("/api/v1/workspaces").json()["workspaces"]
     for found in (client.get(f"/api/v1/workspaces/{silent.key}").json(), *listed):
-        assert (found["state"], found["reason_code"]) == ("ready", "unreachable")
+        assert (found["state"], found["reason_code"]) == ("unreachable", "unreachable")
+        assert found["since"] == found["unreachable_since"]
+        assert found["place"]["host"] == "host-b"
         assert words in found["reason"]
         assert datetime.fromisoformat(found["unreachable_since"]) == since.replace(
             microsecond=since.microsecond // 1000 * 1000
         )
     asked = asked_to_run(client, silent)
     assert asked["reason"] == f"It waits for {words}."
+    assert [each["key"] for each in client.get("/api/v1/workspaces?state=unreachable").json()["workspaces"]] == [
+        silent.key
+    ]
     refused = client.get(f"/api/v1/commands/{asked['id']}/output")
     assert (refused.status_code, refused.json()["code"]) == (503, "elsewhere")
     assert client.post(f"/api/v1/workspaces/{silent.key}/pause").status_code == 202
@@ -237,12 +243,28 @@ def test_a_workspace_whose_host_is_silent_says_since_when_and_a_command_what_it_
         assert words in browser.get(address).content.decode(), address
 
 
+def test_one_that_is_paused_on_a_silent_host_is_unreachable_and_paused_again_when_it_answers(
+    silent, api, token_of, alice, browser_of
+):
+    Workspace.objects.update(state=State.PAUSED)
+    client, browser = api(token_of(alice)), browser_of(alice)
+    address, page = f"/api/v1/workspaces/{silent.key}", f"/w/{silent.team.slug}/{silent.key}/"
+    assert client.get(address).json()["state"] == "unreachable"
+    assert "Can't be reached" in unescape(browser.get(page).content.decode())
+    assert silent.key in browser.get("/workspaces/?state=away").content.decode()
+    Runner.objects.update(heartbeat_at=clock.now())
+    found = client.get(address).json()
+    assert (found["state"], found["since"], found["reason"]) == ("paused", None, "")
+    assert "Can't be reached" not in unescape(browser.get(page).content.decode())
+
+
 def test_a_host_that_answers_is_not_called_unreachable(elsewhere, api, token_of, alice):
     make_run(elsewhere)
     Workspace.objects.update(state=State.READY, reason="")
     other_hosts.sweep(identity.register())
     found = api(token_of(alice)).get(f"/api/v1/workspaces/{elsewhere.key}").json()
     assert (found["reason"], found["reason_code"], found["unreachable_since"]) == ("", "", None)
+    assert (found["state"], found["since"]) == ("ready", None)
 
 
 def test_an_operator_says_that_a_host_is_lost(silent, team, api, token_of, alice, capsys):

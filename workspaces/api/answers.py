@@ -21,7 +21,10 @@ def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: l
         "source": {
             name: value for name, value in source_history.public_part(workspace.source).items() if name != "fork"
         },
-        "state": workspace.state,
+        "state": StateCode.UNREACHABLE if away else workspace.state,
+        "since": workspace.runner.heartbeat_at if away else None,
+        "place": place.shown(workspace),
+        "owed": workspace.owed or None,
         "reason": away or workspace.reason,
         "hook_problem": workspace.hook_problem,
         "reason_code": StateCode.UNREACHABLE if away else workspace.reason_code,

@@ -50,7 +50,7 @@ class NewWorkspace(Strict):
 class WorkspaceFilters(Schema):
     """Query parameters of the list of workspaces."""
 
-    state: State | Literal[""] = ""
+    state: State | Literal["", "unreachable"] = Field("", description="as stored, or unreachable")
     label: str = Field("", description="name:value")
     owner: str = Field("", description="a person's name, or none")
     agent: str = ""
@@ -167,6 +167,18 @@ class NewRestore(Strict):
     )
 
 
+class Place(Schema):
+    host: str
+    since: datetime
+
+
+class Owed(Schema):
+    host: str = Field(description="the host that was lost")
+    since: datetime | None = Field(None, description="when the snapshot was taken that it came back from")
+    snapshot: int | None = Field(None, description="the number of that snapshot")
+    found: bool = Field(False, description="the host is back, and its files can be kept as a fork")
+
+
 class WorkspaceOut(Schema):
     key: str
     team: str
@@ -176,7 +188,10 @@ class WorkspaceOut(Schema):
     environment: str
     environment_version: int
     source: dict
-    state: str
+    state: str = Field(description="as stored, or unreachable: its host does not answer, and nothing of it is gone")
+    since: datetime | None = Field(None, description="since when it is unreachable: when its host answered last")
+    place: Place | None = Field(None, description="the host that has its files; null before one was chosen")
+    owed: Owed | None = Field(None, description="changes that a lost host has, which came back without them")
     reason: str
     reason_code: str = Field(
         description="what `reason` says: unreachable (its driver doesn't answer), backend_lost (its programs go on, "

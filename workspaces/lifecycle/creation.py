@@ -18,7 +18,7 @@ from workspaces.lifecycle.boundaries import snapshot_before
 from workspaces.lifecycle.states import must_not_be_trashed, record, resume, retry
 from workspaces.models import KEY_PATTERN, Environment, State, Workspace, WorkspaceLabel
 from workspaces.operations import absent
-from workspaces.provisioning import capacity, caps, eligibility, images, isolation, source_history, uploads
+from workspaces.provisioning import capacity, caps, eligibility, images, isolation, placement, source_history, uploads
 from workspaces.provisioning.git.addresses import check_git
 from workspaces.secrets import team_credentials
 
@@ -94,7 +94,7 @@ def _create_new(team, key, caller, wish, source) -> Workspace:
         WorkspaceLabel(workspace=workspace, name=name, value=value) for name, value in workspace.labels.items()
     )
     data = {"key": key, "driver": environment.driver, "environment": environment.name, "source": source}
-    capacity.refuse_when_promised(workspace)
+    placement.place(workspace)
     record(workspace, caller.actor, "workspace.created", data)
     operations.submit("create", workspace=workspace, by=caller.actor, exclusive=True)
     return workspace
@@ -250,7 +250,7 @@ def _make_fork(workspace, key: str, fields: dict, data: dict, caller: Caller) ->
             last_active_at=clock.now(),
             **fields,
         )
-        capacity.refuse_when_promised(made)
+        placement.place(made, keep=False)
         record(made, caller.actor, "workspace.forked", {"key": key, "from": workspace.key} | data)
         operations.submit("create", workspace=made, by=caller.actor, exclusive=True)
     return made

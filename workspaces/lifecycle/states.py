@@ -14,7 +14,7 @@ from workspaces import operations
 from workspaces.lifecycle.activity import touch
 from workspaces.models import Operation, Phase, Run, State, Workspace
 from workspaces.operations import absent, needs_approval
-from workspaces.provisioning import capacity, caps
+from workspaces.provisioning import capacity, caps, placement
 
 STARTING = ("create", "resume", "restore_checkpoint")  # exclusive kinds after which the workspace is up
 STATE_WORDS = {
@@ -49,8 +49,16 @@ def submit_exclusive(workspace, kind: str, *, by: Actor, args=None) -> Operation
         under_way = Operation.objects.open().filter(workspace=workspace, kind=kind).first()
         if under_way is None and kind in STARTING:
             caps.refuse_when_met(workspace.team_id, workspace.environment.driver, adds=comes_back)
-            capacity.refuse_when_promised(workspace)
+            _find_room(workspace)
         return under_way or operations.submit(kind, workspace=workspace, by=by, args=args, exclusive=True)
+
+
+def _find_room(workspace):
+    """Place a workspace anew whose files are on no host; Problem 503 if no host, or not its own, has room for it."""
+    if placement.may_move_now(workspace):
+        placement.place(workspace)
+    else:
+        capacity.refuse_when_promised(workspace)
 
 
 def must_be(workspace, *states, what: str):

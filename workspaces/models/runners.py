@@ -46,6 +46,8 @@ class Runner(models.Model):
         null=True, blank=True
     )  # when it was declared lost, so that others lead its workspaces
     removed_at = models.DateTimeField(null=True, blank=True)  # when it ceased to be a member; runs of the past name it
+    # What it may promise to workspaces: {runs, memory_bytes, cpus, is_short_of_disk} (provisioning/capacity.py).
+    room = models.JSONField(default=dict, blank=True)
     unclear = models.JSONField(default=list, blank=True)  # messages about sandboxes and programs of unknown owner
     capabilities = models.JSONField(
         default=dict

@@ -64,6 +64,7 @@ class Run(models.Model):
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="runs")
     runner = models.ForeignKey(Runner, models.PROTECT, related_name="+")
     epoch = models.PositiveIntegerField(default=0)
+    lead_epoch = models.PositiveBigIntegerField(default=0)  # of its workspace when it began
     owner = models.JSONField(default=dict)  # the driver's record: host, boot id, pid, start time
     started_at = models.DateTimeField()
     ready_at = models.DateTimeField(null=True, blank=True)

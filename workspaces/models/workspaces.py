@@ -78,6 +78,8 @@ class Workspace(models.Model):
     placed_at = models.DateTimeField(null=True, blank=True)  # since when its files are on the host of its runner
     # Who acts for it: raised whenever another runner takes it over. What was started under a lower one is refused.
     lead_epoch = models.PositiveBigIntegerField(default=0)
+    # What a lost host still has of it: {host, since, snapshot[, found]} (services/hosts/owed.py); {} if nothing.
+    owed = models.JSONField(default=dict, blank=True)
     state = models.CharField(max_length=16, choices=State, default=State.CREATING)
     reason = models.TextField(blank=True)  # why it is in this state, as a message
     reason_code = models.CharField(max_length=16, choices=StateCode, blank=True)

@@ -22,8 +22,10 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
 from dashboard.workers.wakes import wake
 from workspaces.host import paths
-from workspaces.models import Operation, Phase, StoreIdentity
+from workspaces.models import Operation, Phase, Runner, StoreIdentity
+from workspaces.models.runners import RUNNER_TIMEOUT
 from workspaces.operations import needs_approval
+from workspaces.provisioning import placement
 
 logger = logging.getLogger("handrail.operations")
 # Kinds that bring a workspace up or run a program in it; refused while the team is stopped.
@@ -135,6 +137,18 @@ _CLAIMABLE = Prepared(_claimable)
 
 
 @retried
+def is_placed_on(operation: Operation, runner) -> bool:
+    """Return whether the runner may claim a due operation: its workspace is on no other host, and may be on this one.
+
+    A workspace without a place gets one now; while no host is fit, the operation waits and says why.
+    """
+    if operation.runner_id is not None or operation.workspace_id is None or Runner.objects.count() < 2:
+        return True
+    with Team.objects.turn(operation.of_team):
+        return placement.place_waiting(operation) == runner
+
+
+@retried
 def claim(operation: Operation, runner) -> Operation | None:
     """Claim a due operation; None if another runner was faster or an exclusive one of its workspace is in flight."""
     try:
@@ -222,11 +236,14 @@ def put_off(operation: Operation, why: str):
 def expired_claims(runner):
     """Return the operations that another host claimed and did not start before its lease expired.
 
-    Only those without a workspace or of one that is on no host yet: the files of others are on their host, which may
-    be alive.
+    Only those without a workspace or of one whose files are on no host yet: the files of others are on their host,
+    which may be alive. Creations that are due on a host that does not answer are among them.
     """
-    held = Operation.objects.filter(phase=Phase.CLAIMED, lease_until__lt=clock.now(), workspace__runner=None)
-    return held.exclude(runner=runner)
+    held = Operation.objects.filter(phase=Phase.CLAIMED, lease_until__lt=clock.now())
+    begun_nowhere = Q(workspace__runner=None) | Q(kind="create", workspace__head=None)
+    silent = Q(runner__heartbeat_at__lt=clock.now() - RUNNER_TIMEOUT)
+    waiting = Operation.objects.filter(silent, phase=Phase.DUE, kind="create", workspace__head=None)
+    return (held.filter(begun_nowhere) | waiting).exclude(runner=runner)
 
 
 def requeue_expired_claims(runner):
@@ -234,7 +251,14 @@ def requeue_expired_claims(runner):
 
     A late update by the first host has an older epoch once the operation is claimed again, and is refused.
     """
-    expired_claims(runner).update(phase=Phase.DUE, runner=None, lease_until=None)
+    for operation in expired_claims(runner).select_related("workspace", "runner"):
+        if operation.workspace is not None and placement.pinned_to(operation.workspace):
+            continue
+        with transaction.atomic():
+            progress = operation.progress | {"left": operation.runner.host}
+            rows = Operation.objects.filter(pk=operation.pk, phase=operation.phase, epoch=operation.epoch)
+            if rows.update(phase=Phase.DUE, runner=None, lease_until=None, progress=progress) and operation.workspace:
+                placement.put(operation.workspace, None)
 
 
 def take_over(operation: Operation) -> Operation:

@@ -2,6 +2,7 @@
 
 from django.utils.translation import gettext
 
+from workspaces.host import place
 from workspaces.models import State, StateCode
 
 # What exclusive operations that change the state are called while they are under way, by kind.
@@ -45,7 +46,12 @@ def frozen_words(workspace) -> str:
 
 
 def out_of_reach(workspace) -> str:
-    """Return the StateCode of a workspace that is up and cannot be used as usual now; "" for any other."""
+    """Return the StateCode of a workspace that cannot be used as usual now; "" for any other.
+
+    It is on a host that does not answer, or it is up and its driver, or somebody else, keeps it from being used.
+    """
+    if not workspace.trashed_at and place.is_away(workspace):
+        return StateCode.UNREACHABLE
     is_up = workspace.state == State.READY and not workspace.trashed_at
     return workspace.reason_code if is_up and workspace.reason_code in OUT_OF_REACH else ""
 
@@ -62,7 +68,8 @@ def before_a_call(workspace) -> str:
     if workspace.trashed_at:
         return gettext("%(key)s is in the trash.") % {"key": workspace.key}
     if out_of_reach(workspace):
-        return gettext("%(key)s can't be used now. %(reason)s") % {"key": workspace.key, "reason": workspace.reason}
+        reason = place.unreachable(workspace) or workspace.reason
+        return gettext("%(key)s can't be used now. %(reason)s") % {"key": workspace.key, "reason": reason}
     if frozen := frozen_words(workspace):
         return frozen
     if workspace.state in (State.CREATING, State.SETTING_UP, State.READY):

@@ -5,6 +5,7 @@ from functools import cached_property
 from django.utils.translation import gettext
 
 from dashboard.text.labels import STATES
+from workspaces.host import place
 from workspaces.lifecycle.activity import Awake, why_awake
 from workspaces.models import Operation, State
 from workspaces.operations import endings
@@ -48,6 +49,8 @@ class ShownState:
         if workspace.trashed_at:
             words = gettext("Snapshot %(number)s has all files.")
             return words % {"number": workspace.head.number} if workspace.head else ""
+        if away := place.unreachable(workspace):
+            return away
         if self.ended_by_itself and workspace.head and not workspace.missing_snapshot:
             files = gettext("Files are as in snapshot %(number)s.") % {"number": workspace.head.number}
             return f"{workspace.reason} {files}".strip()

@@ -40,32 +40,55 @@ def size_limit(workspace) -> int:
     return limits.disk_bytes(workspace.environment)
 
 
+def figures_here() -> dict:
+    """Return what this host may promise: {runs, memory_bytes, cpus}; 0 means no limit."""
+    return {
+        "runs": settings.HANDRAIL_RUNS,
+        "memory_bytes": settings.HANDRAIL_PROMISED_MEMORY,
+        "cpus": settings.HANDRAIL_PROMISED_CPUS,
+    }
+
+
+def room_here() -> dict:
+    """Return `figures_here`, and `is_short_of_disk`: what other hosts read of this one in its row."""
+    return figures_here() | {"is_short_of_disk": is_short_of_room()}
+
+
 def refuse_when_promised(workspace, runner=None, *, beside_itself=False):
     """Raise Problem 503 if the host cannot run one more workspace, or not one with these memory and CPU limits.
 
-    Only limits that environments name are reserved, not the defaults. `beside_itself`: a copy of the workspace, while
-    it may be running itself.
+    Only limits that environments name are reserved, not the defaults. `runner` is the id of this host's;
+    `beside_itself`: a copy of the workspace, while it may be running itself.
     """
-    runner = runner or workspace.runner_id
     up = Run.objects.filter(ended_at=None)
     up = up if beside_itself else up.exclude(workspace=workspace)
-    if runner is not None:
-        up = up.filter(runner=runner)
-    promised = [run.workspace.environment.limits for run in up.select_related("workspace__environment")]
-    if settings.HANDRAIL_RUNS and len(promised) >= settings.HANDRAIL_RUNS:
-        raise unavailable(
-            f"This host is full: {len(promised)} workspaces are running. Pause one, or wait until one is paused."
-        )
-    wanted = workspace.environment.limits
-    _refuse_beyond(settings.HANDRAIL_PROMISED_MEMORY, "memory_bytes", wanted, promised, "memory", plain_size)
-    _refuse_beyond(settings.HANDRAIL_PROMISED_CPUS, "cpus", wanted, promised, "processors", "{:g}".format)
+    if (host := runner or workspace.runner_id) is not None:
+        up = up.filter(runner=host)
+    is_here = runner or workspace.runner is None or workspace.runner.host == settings.HANDRAIL_HOST_NAME
+    running = [run.workspace.environment.limits for run in up.select_related("workspace__environment")]
+    figures = figures_here() if is_here else workspace.runner.room
+    if words := beyond(figures, workspace.environment.limits, running):
+        name = "This host" if is_here else f"Its host {workspace.runner.host}"
+        raise unavailable(f"{name} {words}. Pause one, or wait until one is paused.")
 
 
-def _refuse_beyond(most, name: str, wanted: dict, limits: list[dict], what: str, said):
-    """Raise Problem 503 if the sum of `limits[name]` and what is wanted exceeds `most`; 0 means no limit."""
-    asked, promised = wanted.get(name) or 0, sum(limit.get(name) or 0 for limit in limits)
-    if most and asked and promised + asked > most:
-        raise unavailable(
-            f"This host is full: of {said(most)} {what}, {said(promised)} are reserved for running workspaces, and "
-            f"this one needs {said(asked)}. Pause one, or wait until one is paused."
-        )
+def beyond(figures: dict, wanted: dict, running: list[dict]) -> str:
+    """Return why a host with these figures cannot run one more workspace, as a clause about it; "" if it can.
+
+    `running` are the limits of those that it runs, `wanted` those of the one more.
+    """
+    if figures.get("runs") and len(running) >= figures["runs"]:
+        return f"is full: {len(running)} workspaces are running"
+    memory = _beyond(figures.get("memory_bytes"), "memory_bytes", wanted, running, "memory", plain_size)
+    return memory or _beyond(figures.get("cpus"), "cpus", wanted, running, "processors", "{:g}".format)
+
+
+def _beyond(most, name: str, wanted: dict, running: list[dict], what: str, shown) -> str:
+    """Return why the sum of the limits with this name and what is wanted exceed `most`; "" if not, or without one."""
+    asked, promised = wanted.get(name) or 0, sum(limits.get(name) or 0 for limits in running)
+    if not (most and asked and promised + asked > most):
+        return ""
+    return (
+        f"is full: of {shown(most)} {what}, {shown(promised)} are reserved for running workspaces, and this one needs "
+        f"{shown(asked)}"
+    )

@@ -276,6 +276,8 @@ class Daemon:
         claimed = []
         for operation in due:
             try:
+                if not operations.is_placed_on(operation, self.row):
+                    continue
                 claimed.append(operations.claim(operation, self.row))
             except DatabaseError:
                 logger.exception("operation %s could not be claimed; it stays due", operation.kind)

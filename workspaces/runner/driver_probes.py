@@ -5,6 +5,7 @@ import contextlib
 
 from workspaces.drivers.capabilities import TABLE
 from workspaces.models import Runner
+from workspaces.provisioning import capacity
 
 PROBE_INTERVAL_S = 60.0
 
@@ -36,7 +37,7 @@ class DriverProbes:
                 "envelope": dict(probe.envelope),
             }
         row = Runner.objects.filter(pk=self._daemon.row.pk)
-        await self._daemon.thread(row.update, capabilities=found)
+        await self._daemon.thread(row.update, capabilities=found, room=capacity.room_here())
         self.isolation = {name: probe["isolation"] for name, probe in found.items()}
         self.available = {name for name, probe in found.items() if probe["available"]}
 

@@ -14,7 +14,7 @@ from dashboard.models import Actor
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, operations
 from workspaces.drivers import capabilities
-from workspaces.models import Environment, State, Workspace
+from workspaces.models import Environment, Runner, State, Workspace
 from workspaces.operations.needs_approval import HOOK_FILES  # noqa: F401 - known by this name to what reads a folder
 from workspaces.services import git_remotes
 
@@ -61,6 +61,7 @@ def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
             team=team,
             key=key,
             environment=environment,
+            runner=Runner.objects.filter(host=settings.HANDRAIL_HOST_NAME).first(),
             source={"path": str(path)},
             remotes=git_remotes.configured(path),
             created_by_agent=agent,

@@ -10,15 +10,17 @@ from django.utils.translation import gettext, gettext_lazy
 from dashboard.database import clock
 from dashboard.problems import invalid
 from dashboard.web.lookup import Order
+from workspaces.host import place
 from workspaces.models import State, StateCode
 from workspaces.programs.checks import failing
 
+OUT_OF_REACH = Q(state=State.READY, reason_code__in=StateCode.out_of_reach())
 STATES = [
     ("", gettext_lazy("All"), Q()),
     ("awake", gettext_lazy("Ready"), Q(state=State.READY)),
     ("asleep", gettext_lazy("Paused"), Q(state__in=[State.PAUSED, State.STOPPED])),
     ("archived", gettext_lazy("Archived"), Q(state=State.ARCHIVED)),
-    ("away", gettext_lazy("Can't be reached"), Q(state=State.READY, reason_code__in=StateCode.out_of_reach())),
+    ("away", gettext_lazy("Can't be reached"), OUT_OF_REACH),
     ("broken", gettext_lazy("Failed"), Q(state=State.FAILED)),
     ("checks", gettext_lazy("Checks failed"), failing()),
 ]
@@ -86,7 +88,11 @@ def chosen(rows: QuerySet, wanted: Filters) -> QuerySet:
     """Return the workspaces that the filters let through, with the columns of every order. Problem 422."""
     rows = rows.annotate(active_at=Coalesce("last_active_at", "created_at"), size=Coalesce("head__bytes", 0))
     conditions = {name: condition for name, _, condition in STATES if name}
-    if wanted.state:
+    if wanted.state == StateCode.UNREACHABLE:
+        rows = rows.filter(place.are_away())
+    elif wanted.state == "away":
+        rows = rows.filter(OUT_OF_REACH | place.are_away())
+    elif wanted.state:
         rows = rows.filter(conditions.get(wanted.state, Q(state=wanted.state)))
     if wanted.label:
         name, _, value = wanted.label.partition(":")

@@ -17,7 +17,7 @@ from workspaces import lifecycle, secrets
 from workspaces.drivers.base import DriverError
 from workspaces.host import paths
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
-from workspaces.provisioning import capacity, isolation, source_history
+from workspaces.provisioning import capacity, isolation, placement, source_history
 from workspaces.provisioning.git import addresses
 from workspaces.provisioning.scripts import UNTIL_A_FAILURE, of_setup, shell_words
 from workspaces.runner import notes, programs, repository_files, rootfs, snapshots, source_files
@@ -120,7 +120,11 @@ def _open_run(workspace, operation, run_id) -> Run:
         if found is None:
             capacity.refuse_when_promised(workspace, operation.runner_id)
         return found or Run.objects.create(
-            workspace=workspace, runner=operation.runner, epoch=operation.epoch, started_at=clock.now()
+            workspace=workspace,
+            runner=operation.runner,
+            epoch=operation.epoch,
+            lead_epoch=workspace.lead_epoch,
+            started_at=clock.now(),
         )
 
 
@@ -151,7 +155,7 @@ class Create(Kind):
 
     async def perform(self, job):
         await job.mark_started()
-        await job.thread(_bind_to_host, job.operation)
+        await job.thread(placement.bind, job.operation.workspace_id, job.operation.runner_id)
         workspace = await job.refresh()
         try:
             await job.progress(step="files")
@@ -318,11 +322,6 @@ async def _bring_up_or_explain(job, first) -> str:
         if not job.driver.capabilities.own_folder:
             raise
         return f"Commands cannot run here: {error}"
-
-
-def _bind_to_host(operation):
-    """Bind the workspace to this host: the files are made here, so only this runner may claim its operations."""
-    Workspace.objects.filter(pk=operation.workspace_id).update(runner=operation.runner)
 
 
 def _is_cancelled(operation) -> bool:
