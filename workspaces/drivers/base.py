@@ -78,6 +78,7 @@ class RunSpec:
     limits: Limits = Limits()
     env: Mapping[str, str] = field(default_factory=dict)  # environment of every process of the Run
     phase: str = "agent"  # setup | agent
+    lead: int = 0  # epoch of the runner's lead of the workspace; 0: nobody leads it, as with a template
     image: str | None = None  # digest of the root's image or layer, where `capabilities.images`
     in_box: bool = False  # (folder only) run the programs in a box, where their calls can be held to envelopes
     shown_at: Path | None = None  # (with `in_box`) the path of `workspace` as its programs see it; None: its own
@@ -101,7 +102,13 @@ class Address:
     env: Mapping[str, str] = field(default_factory=dict)  # environment of every process of the Run
     cwd: str = "/workspace"  # the tree as the workload sees it
     shell: str = "/bin/sh"  # the shell for command lines, as the workload sees it
+    lead: Sequence = ()  # (workspace id, epoch) under which the Run was started; an init refuses a lower one for ever
     memory_file: str | None = None  # if it exists after the Run is gone, its programs can continue in another Run
+
+    @classmethod
+    def of(cls, data: Mapping) -> "Address":
+        """Return the address from its JSON."""
+        return cls(**{**data, "lead": tuple(data.get("lead", ()))})
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,7 @@ class RunRecord:
     @classmethod
     def from_json(cls, text: str) -> "RunRecord":
         data = json.loads(text)
-        data["address"] = Address(**data["address"])
+        data["address"] = Address.of(data["address"])
         data["cgroups"] = tuple(data["cgroups"])
         data["limits"] = frozenset(data["limits"])
         return cls(**data)

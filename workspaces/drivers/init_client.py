@@ -52,10 +52,12 @@ class Started:
 class InitClient:
     """A blocking connection with a timeout for each answer. Exit events are collected in `exits` as (pid, status).
 
-    `greeted=False` does not wait for the hello, for requests that the bridge of a guest answers by itself.
+    `greeted=False` does not wait for the hello, for requests that the bridge of a guest answers by itself. `lead` as in
+    `Address.lead`: the init refuses the requests of one who leads the workspace no more.
     """
 
-    def __init__(self, path: str | Path, timeout_s: float = 10.0, *, greeted: bool = True):
+    def __init__(self, path: str | Path, timeout_s: float = 10.0, *, greeted: bool = True, lead: Sequence = ()):
+        self._lead = {"lead": list(lead)} if lead else {}
         self.exits: deque[tuple[int, int]] = deque()
         self.blocked: dict[int, list[dict]] = {}  # pid → what was refused to a program in a ring, once it has ended
         self._received = bytearray()
@@ -96,7 +98,7 @@ class InitClient:
     def request(self, op: str, *, timeout_s: float | None = None, fds: Sequence[int] = (), **fields) -> dict:
         """Send a request and return its answer; raise InitRefused with the init's error, InitGone if it is lost."""
         self._last_id += 1
-        body = json.dumps({"id": self._last_id, "op": op, **fields}).encode()
+        body = json.dumps({"id": self._last_id, "op": op, **self._lead, **fields}).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         timeout_before = self._sock.gettimeout()
         if timeout_s is not None:

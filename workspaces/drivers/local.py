@@ -3,6 +3,7 @@
 HOME/runs/RUN_ID/record.json  the RunRecord, replaced atomically
 HOME/runs/RUN_ID/lock         locked by the init as long as it lives: the only proof of life
 HOME/runs/RUN_ID/log          output of the launcher and the init
+HOME/leads/WORKSPACE_ID       the highest epoch of a lead under which something of the workspace was started here
 RUNTIME/RUN_ID                the init's socket
 """
 
@@ -26,7 +27,7 @@ from typing import ClassVar
 from dashboard.files.atomic_write import replace_file
 from dashboard.files.locks import is_locked, take_lock
 
-from . import cgroups, manifest
+from . import cgroups, leads, manifest
 from .base import (
     Address,
     Driver,
@@ -175,12 +176,15 @@ class LocalDriver(Driver):
             raise DriverError("Only root can run a workspace as another user.")
         if not spec.workspace.is_dir():
             raise DriverError(f"The workspace's folder {spec.workspace} does not exist.")
+        leads.take(self.home, spec.workspace_id, spec.lead)
 
     def _launch(self, spec: RunSpec, folder: Path, lock: int, **how) -> RunRecord:
         """Write the record, start the launcher, then tell it what to exec once the record has its pid."""
         groups, in_force, oom_file = cgroups.create(spec.run_id, self._host_limits(spec))
         address = self._address(spec)
-        address = replace(address, socket=str(self.runtime / spec.run_id), oom_file=address.oom_file or oom_file)
+        lead = (spec.workspace_id, spec.lead) if spec.lead else ()
+        where = {"socket": str(self.runtime / spec.run_id), "oom_file": address.oom_file or oom_file, "lead": lead}
+        address = replace(address, **where)
         record = RunRecord(
             driver=self.name,
             run_id=spec.run_id,
@@ -302,7 +306,7 @@ class LocalDriver(Driver):
         """Send a request to the init in a thread; raise its refusal as DriverError."""
 
         def ask():
-            with InitClient(record.address.socket) as client:
+            with InitClient(record.address.socket, lead=record.address.lead) as client:
                 try:
                     return client.request(op, **fields)
                 except InitRefused as refused:
@@ -320,8 +324,9 @@ class LocalDriver(Driver):
             return
         record = replace(self._read(record.run_id) or record, stopping=True)
         self._write(record)
-        with contextlib.suppress(InitGone, InitRefused), InitClient(record.address.socket, timeout_s=2.0) as client:
-            client.request("stop", grace_s=grace_s)
+        with contextlib.suppress(InitGone, InitRefused):
+            with InitClient(record.address.socket, timeout_s=2.0, lead=record.address.lead) as client:
+                client.request("stop", grace_s=grace_s)
         lock = self._folder(record.run_id) / "lock"
         if not _wait_free(lock, grace_s + self._extra_grace_s(record)):
             self._kill(record)

@@ -32,6 +32,7 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
         in_box=workspace.held,
         shown_at=paths.tree_of(workspace) if workspace.held and tree else None,
         code_host=copies.folder_of(workspace.pk) if workspace.held and not tree and os.geteuid() != 0 else None,
+        lead=workspace.lead_epoch,
         generation=workspace.disk_generation,
         image=workspace.base.get("layer_digest") or workspace.base.get("digest"),
         agent_programs=agent_programs.folders_for(workspace.environment) if phase == "agent" else {},

@@ -20,7 +20,7 @@ from workspaces.models import Run, Snapshot, Workspace
 from workspaces.runner import notes, secret_scan, shown_manifest, snapshot_ignore
 from workspaces.runner.snapshot_tree import KeptFiles, KeptTree
 from workspaces.services.notes import versions
-from workspaces.store import LocalTree, Store
+from workspaces.store import LocalTree, Store, StoreError
 
 
 def store_of(workspace) -> Store:
@@ -110,6 +110,8 @@ def take(
     def write() -> tuple[Workspace, Snapshot]:
         with Team.objects.turn(workspace.team_id):
             row = Workspace.objects.locked().select_related("environment", "head").get(pk=workspace.pk)
+            if row.lead_epoch != workspace.lead_epoch:
+                raise StoreError("Another runner leads this workspace since, so what is here is not its newest state")
             row.environment = workspace.environment  # a rebuild saves its new environment only after it succeeded
             snapshot = _add(row, kept, kind=kind, label=label, by=by)
             version = versions.save_if_changed(row, noted, by=by) if noted is not None else None

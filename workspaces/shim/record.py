@@ -55,7 +55,7 @@ class ShimSpec:
     @classmethod
     def from_json(cls, text: bytes) -> "ShimSpec":
         data = json.loads(text)
-        return cls(**data | {"argv": tuple(data["argv"]), "address": Address(**data["address"])})
+        return cls(**data | {"argv": tuple(data["argv"]), "address": Address.of(data["address"])})
 
 
 @dataclass(frozen=True)

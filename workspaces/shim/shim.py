@@ -72,7 +72,7 @@ class Shim:
         """Start the program. Return None, or the reason if it certainly did not start."""
         spec = self.spec
         try:
-            self.init = InitClient(spec.address.socket)
+            self.init = InitClient(spec.address.socket, lead=spec.address.lead)
             # Before the start, so that a missing shim.json (in the same boot) proves that nothing ran.
             _write(self.folder / "shim.json", identity())
             env = dict(spec.address.env) | ({"TERM": "xterm-256color"} if spec.pty else {})

@@ -51,7 +51,7 @@ class Suspension:
         if not self.suspended:
             self.shim.read_init()  # the end of its Run may be unread there
         if self.suspended and op == "resume":
-            self._resume(Address(**request["address"]))
+            self._resume(Address.of(request["address"]))
         elif self.suspended and op == "discard":
             self._discard(request["why"])
 

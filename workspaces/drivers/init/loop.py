@@ -43,6 +43,7 @@ class Init:
         self.ended = False
         self.held_programs = None  # made when the first of them is asked for
         self.tickets = None  # likewise
+        self.lead = ("", 0)  # the workspace, and the highest epoch of its lead that a request has named
 
     def run(self):
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -109,12 +110,19 @@ class Init:
                 handler = getattr(self, "op_" + str(request.get("op")), None)
                 if handler is None:
                     raise Refused("unknown operation")
+                self.heed_lead(*request.get("lead") or self.lead)
                 answer.update(handler(client, request, fds) or {})
             except Refused as refused:
                 answer["error"] = str(refused)
             except (OSError, KeyError, TypeError, ValueError) as error:
                 answer["error"] = f"{type(error).__name__}: {error}"
             client.send({**answer, "fds": len(fds)}, fds)
+
+    def heed_lead(self, workspace, epoch):
+        """Refuse what comes from a runner that leads the workspace no more, since another one leads it."""
+        if workspace == self.lead[0] and epoch < self.lead[1]:
+            raise Refused(f"another runner leads this workspace (epoch {self.lead[1]}, not {epoch})")
+        self.lead = (workspace, epoch)
 
     def flush(self, client):
         if client.sock not in self.clients:

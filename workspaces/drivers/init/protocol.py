@@ -6,6 +6,9 @@ and `op`; each answer has the `id` and either its fields or `error`. The event `
 the client that started the program; status is an exit status or minus a signal. With `blocked: [{kind, what}]` it says
 what was refused to a program in a ring.
 
+A request may name `lead`: [workspace, epoch]. One with a lower epoch than an earlier request for this workspace had is
+refused, for ever.
+
   start      argv, env, cwd, stdio (pty | pipe | given + 3 fds), cols, rows, keep, ring ({envelope, workspace, home,
              shares_signals})
              → pid, and one fd: the pty's master or the output's read end
