@@ -197,6 +197,8 @@ HANDRAIL_RUNNER_ADDRESS = env_authority("HANDRAIL_RUNNER_ADDRESS")
 HANDRAIL_PARTS = env_some("HANDRAIL_PARTS", ("web", "runner", "queue"))
 # How long another host waits before it takes over an operation that was claimed here and not started. Seconds.
 HANDRAIL_LEASE_SECONDS = env_int("HANDRAIL_LEASE_SECONDS", 20, least=5)
+# Minutes of silence after which a host is declared lost by itself; 0: only a person says so.
+HANDRAIL_LOST_MINUTES = env_int("HANDRAIL_LOST_MINUTES", 0)
 HANDRAIL_LOG_LEVEL = env_choice("HANDRAIL_LOG_LEVEL", ("DEBUG", "INFO", "WARNING", "ERROR"), "INFO")
 # Only for tests: the point at which a process sends itself SIGKILL (see dashboard/workers/failpoints.py).
 HANDRAIL_FAILPOINT = env("HANDRAIL_FAILPOINT")

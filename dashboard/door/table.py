@@ -296,6 +296,12 @@ _DECLARED = [
         POST /workspaces/{key}/agents
         DELETE /workspaces/{key}/agents/{agent}
         PUT /workspaces/{key}/terminals/{id}/share
+        POST /workspaces/{key}/move
+        POST /workspaces/{key}/returned
+        GET /hosts
+        POST /hosts/{host}/drain
+        POST /hosts/{host}/undrain
+        POST /hosts/{host}/lost
         POST /workspaces/{key}/renew
         POST /workspaces/{key}/renew/undo
         POST /schedules

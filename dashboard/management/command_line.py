@@ -11,7 +11,7 @@ from django.core.management import ManagementUtility, get_commands, load_command
 GROUPS = {
     "Start": ("up", "demo", "sign_in_url", "down"),
     "Agents": ("connect", "prove", "past", "disconnect", "agents", "create_token"),
-    "Workspaces": ("push", "devcontainer", "secret"),
+    "Workspaces": ("push", "devcontainer", "secret", "move"),
     "Looking after it": ("doctor", "backup", "restore", "rotate_secrets", "accept_store"),
     "Several hosts": ("host", "join", "take_over_host"),
     "People": ("reset_second_factor", "reopen_solo", "purge_person", "scrub"),

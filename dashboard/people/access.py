@@ -32,6 +32,8 @@ MATRIX = {
     "hand_over": (Role.LEAD, False),
     "assign_owner": (Role.LEAD, False),
     "set_ticket_url": (Role.LEAD, False),
+    "move_workspace": (Role.LEAD, False),  # to another host, or under another environment
+    "manage_hosts": (Role.ADMIN, False),  # drain them, and say that one is lost: of all teams
     "type_in_terminal": (Role.LEAD, True),
     "share_terminal": (Role.LEAD, False),  # a person's, with agents
     "keep_artifact": (Role.LEAD, True),  # files of a snapshot, after it

@@ -40,6 +40,7 @@ WORKSPACE_STATES = {
     "updating": (gettext_lazy("Updating from its source"), "accent"),
     "maintaining": (gettext_lazy("Running the maintenance script"), "accent"),
     "archiving": (gettext_lazy("Archiving"), "accent"),
+    "moving": (gettext_lazy("Moving to another place"), "accent"),
     "deleting": (gettext_lazy("Moving to the trash"), "accent"),
 }
 OPERATION_PHASES = {

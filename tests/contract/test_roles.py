@@ -32,6 +32,12 @@ VERBS = {
     "POST /workspaces/{key}/reset": "restore",
     "POST /workspaces/{key}/snapshots/{n}/restore": "restore",
     "POST /workspaces/{key}/fork": "create_workspace",
+    "POST /workspaces/{key}/move": "move_workspace",
+    "POST /workspaces/{key}/returned": "move_workspace",
+    "GET /hosts": "manage_hosts",
+    "POST /hosts/{host}/drain": "manage_hosts",
+    "POST /hosts/{host}/undrain": "manage_hosts",
+    "POST /hosts/{host}/lost": "manage_hosts",
     "POST /workspaces/{key}/terminals": "type_in_terminal",
     "PUT /workspaces/{key}/terminals/{id}/share": "share_terminal",
     "POST /environments": "manage_environments",
@@ -171,6 +177,7 @@ PEOPLE_ALONE = {
     "GET /definitions/{name}/comparison",
     "GET /definitions/{name}/export",
     "GET /definitions/{name}/versions",
+    "GET /hosts",
     "GET /log-targets",
     "GET /log/checkpoints",
     "GET /log/export",
@@ -217,6 +224,7 @@ OF_THE_TEAM += (
     "/log-targets/",
     "/definitions/",
     "/documents/",
+    "/hosts/",
 )
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
@@ -297,6 +305,7 @@ def things(agent, place, everybody) -> dict[str, str]:
         "slug": next(iter(agent.get("/me").json["teams"])),
         "person": "nobody",
         "session_id": "1",
+        "host": "nowhere",
         "target_id": "00000000-0000-0000-0000-000000000000",
         "operation_id": agent.get(f"/workspaces/{place}/operations").json["operations"][0]["id"],
     }

@@ -1,11 +1,25 @@
-"""End the workspaces and the operations of a host that is lost for good."""
+"""Take over from a host that does not answer: what waits there ends, and what has snapshots comes back elsewhere."""
 
 from django.db.models import F
 
 from dashboard.database import clock
 from dashboard.models import Actor, Team
+from workspaces import operations
+from workspaces.host.place import shares_store
 from workspaces.lifecycle.states import record
 from workspaces.models import EndCode, Operation, Phase, ReasonCode, Run, Runner, State, Workspace
+from workspaces.provisioning import placement
+
+AT_REST = (State.PAUSED, State.STOPPED, State.ARCHIVED)
+
+
+def take_over(runner: Runner, *, by: Actor) -> list[Workspace]:
+    """Lead the workspaces of a lost host from elsewhere; return them as they are then.
+
+    Those with snapshots that other hosts reach are brought back on another host, and what was up is resumed. The others
+    have failed. Each has a new epoch of its lead, so that the host, should it come back, acts for none of them.
+    """
+    return _for_each(runner, lambda workspace: _take_over(workspace, runner, by))
 
 
 def give_up(runner: Runner, *, by: Actor) -> list[Workspace]:
@@ -13,22 +27,104 @@ def give_up(runner: Runner, *, by: Actor) -> list[Workspace]:
 
     Their log, actions and snapshots' rows stay. They can be deleted once the team's store is on another host.
     """
-    lost = list(Workspace.objects.filter(runner=runner, purged_at=None).order_by("key"))
+    return _for_each(runner, lambda workspace: _fail(workspace, runner, by))
+
+
+def _for_each(runner: Runner, do) -> list[Workspace]:
+    rows = Workspace.objects.filter(runner=runner, purged_at=None)
+    lost = list(rows.select_related("environment", "head", "runner").order_by("key"))
     for team_id in sorted({workspace.team_id for workspace in lost}):
         with Team.objects.turn(team_id):
             for workspace in lost:
                 if workspace.team_id == team_id:
-                    _end(workspace, f"Its host {runner.host} is lost, and its files with it.", by)
-    return lost
+                    do(workspace)
+    for operation in Operation.objects.open().filter(runner=runner, kind="leave"):
+        _settle(Operation.objects.filter(pk=operation.pk), f"{runner.host} was declared lost.")
+    return list(rows.model.objects.filter(pk__in=[workspace.pk for workspace in lost]).order_by("key"))
 
 
-def _end(workspace: Workspace, reason: str, by: Actor):
-    asked = Operation.objects.open().filter(workspace=workspace)
-    ended = {"epoch": F("epoch") + 1, "settled_at": clock.now(), "lease_until": None}
-    outcome = {"ok": False, "reason": f"{reason} It did not run.", "reason_code": ReasonCode.LOST.value}
-    asked.filter(phase=Phase.DUE).update(phase=Phase.SETTLED, outcome=outcome, **ended)
-    outcome = outcome | {"reason": f"{reason} Whether this ran is unknown."}
-    asked.update(phase=Phase.UNCERTAIN, outcome=outcome, **ended)
-    Run.objects.filter(workspace=workspace, ended_at=None).end(EndCode.LOST, reason)
-    Workspace.objects.filter(pk=workspace.pk).update(state=State.FAILED, reason=reason, runner=None)
+def _take_over(workspace: Workspace, runner: Runner, by: Actor):
+    if workspace.own_folder or workspace.head is None or not shares_store():
+        _fail(workspace, runner, by)
+        return
+    was, lacks = workspace.state, workspace.state not in AT_REST or bool(workspace.missing_snapshot)
+    _end_what_waits(workspace, runner)
+    since = workspace.head.created_at
+    owed = {"host": runner.host, "since": since.isoformat(), "snapshot": workspace.head.number} if lacks else {}
+    reason = f"Its host {runner.host} is lost. "
+    reason += f"Changes since {clock.in_utc(since)} are on {runner.host}." if lacks else "Its newest snapshot has all."
+    fields = {"state": State.ARCHIVED, "reason": reason, "owed": owed or workspace.owed, "missing_snapshot": ""}
+    Workspace.objects.filter(pk=workspace.pk).update(**fields)
+    workspace.state, workspace.reason = State.ARCHIVED, reason
+    placement.put(workspace, None)
+    data = {"host": runner.host, "snapshot": workspace.head.number, "reason": reason}
+    record(workspace, by, "workspace.host_lost", data)
+    if was != State.ARCHIVED and not workspace.trashed_at:
+        _bring_back(workspace, was, by)
+
+
+def _bring_back(workspace: Workspace, was: str, by: Actor):
+    """Submit its arrival on another host; without a fit one it stays archived, and says why."""
+    found = placement.choose(workspace)
+    if found.runner is None:
+        rows = Workspace.objects.filter(pk=workspace.pk)
+        rows.update(reason=f"{workspace.reason} {found.words(workspace)}".strip())
+        return
+    epoch = workspace.lead_epoch
+    args = {"runner": str(found.runner.pk), "from": "", "was": was, "head": str(workspace.head_id), "sent": {}}
+    operations.submit(
+        "arrive", workspace=workspace, by=by, args=args | {"epoch": epoch}, exclusive=True, runner=found.runner
+    )
+
+
+def _fail(workspace: Workspace, runner: Runner, by: Actor):
+    reason = f"Its host {runner.host} is lost, and its files with it."
+    _end_what_waits(workspace, runner, reason)
+    Workspace.objects.filter(pk=workspace.pk).update(state=State.FAILED, reason=reason)
+    placement.put(workspace, None)
     record(workspace, by, "workspace.failed", {"reason": reason})
+
+
+def _end_what_waits(workspace: Workspace, runner: Runner, reason: str = ""):
+    """End what was asked of the host: what was due did not run, and of what had begun nobody knows how it ended."""
+    reason = reason or f"Its host {runner.host} is lost."
+    asked = Operation.objects.open().filter(workspace=workspace)
+    _settle(asked.filter(phase=Phase.DUE), f"{reason} It did not run.")
+    for begun in asked:
+        evidence = {
+            "host": runner.host,
+            "started_at": begun.started_at and begun.started_at.isoformat(),
+            "answered_at": runner.heartbeat_at and runner.heartbeat_at.isoformat(),
+            "lost_at": clock.now().isoformat(),
+        }
+        outcome = {
+            "ok": False,
+            "reason": f"{reason} Whether this ran is unknown.",
+            "reason_code": ReasonCode.LOST.value,
+        }
+        ended = {"epoch": F("epoch") + 1, "settled_at": clock.now(), "lease_until": None}
+        rows = Operation.objects.filter(pk=begun.pk)
+        rows.update(phase=Phase.UNCERTAIN, outcome=outcome | {"evidence": evidence}, **ended)
+    Run.objects.filter(workspace=workspace, ended_at=None).end(EndCode.LOST, reason)
+
+
+def _settle(rows, reason: str):
+    outcome = {"ok": False, "reason": reason, "reason_code": ReasonCode.LOST.value}
+    ended = {"epoch": F("epoch") + 1, "settled_at": clock.now(), "lease_until": None}
+    rows.update(phase=Phase.SETTLED, outcome=outcome, **ended)
+
+
+def settle_as_silent(operation: Operation, here: Runner) -> bool:
+    """End a move to a host that does not answer; False if its place has been switched meanwhile."""
+    workspace = operation.workspace
+    with Team.objects.turn(workspace.team_id):
+        rows = Operation.objects.open().filter(pk=operation.pk, epoch=operation.epoch, workspace__runner=here)
+        if not rows.exists():
+            return False
+        reason = f"Nothing was moved: {operation.runner.host} does not answer."
+        _settle(rows, reason)
+        was = operation.args["was"]
+        state = State.PAUSED if was == State.PAUSED else State.STOPPED
+        Workspace.objects.filter(pk=workspace.pk, state=State.STOPPED).update(state=state, reason=reason)
+        record(workspace, Actor.system("runner"), "workspace.move_failed", {"reason": reason})
+    return True

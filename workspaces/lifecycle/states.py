@@ -136,6 +136,7 @@ ENDS_ON_REQUEST = {
     "put_away": "archived",
     "rebuild": "rebuilt",
     "trash": "deleted",
+    "move": "moved",
 }
 
 

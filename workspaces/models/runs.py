@@ -20,6 +20,7 @@ class EndCode(models.TextChoices):
     ARCHIVED = "archived", "archived"
     TRASHED = "trashed", "deleted"
     REBUILT = "rebuilt", "rebuilt"
+    MOVED = "moved", "moved"
     NOT_STARTED = "not_started", "Could not be started."
     NEVER_UP = "never_up", "It never started."
     RUNNER_STOPPED = "runner_stopped", "The runner stopped while it was starting."

@@ -54,12 +54,12 @@ class StaleEpoch(Exception):
     """The operation has a newer epoch or is over; this epoch's result must not be recorded."""
 
 
-def submit(kind: str, *, workspace, args=None, by: Actor, exclusive=False, dedupe=None) -> Operation:
+def submit(kind: str, *, workspace, args=None, by: Actor, exclusive=False, dedupe=None, runner=None) -> Operation:
     """Create an operation in the caller's transaction.
 
     `kind` is a name in workspaces.runner.operations.KINDS or in workspaces.extensions.kinds. With `dedupe`, an existing
-    operation with this key is returned instead. While the team is stopped, Problem 409 (code stopped) for a kind that
-    starts something, and for all that an agent asks for.
+    operation with this key is returned instead. `runner`: another one than the workspace's. While the team is stopped,
+    Problem 409 (code stopped) for a kind that starts something, and for all that an agent asks for.
     """
     needs_approval.check_operation(workspace, kind, by=by)
     if dedupe and (known := Operation.objects.filter(dedupe=dedupe).first()):
@@ -67,7 +67,7 @@ def submit(kind: str, *, workspace, args=None, by: Actor, exclusive=False, dedup
     if kind in STARTING_KINDS or by.type == "agent":
         refuse_when_stopped(workspace.team_id)
     operation = Operation.objects.create(
-        runner_id=workspace.runner_id,
+        runner_id=workspace.runner_id if runner is None else runner.pk,
         workspace=workspace,
         kind=kind,
         args=args or {},
@@ -142,7 +142,11 @@ def is_placed_on(operation: Operation, runner) -> bool:
 
     A workspace without a place gets one now; while no host is fit, the operation waits and says why.
     """
-    if operation.runner_id is not None or operation.workspace_id is None or Runner.objects.count() < 2:
+    if (
+        operation.runner_id is not None
+        or operation.workspace_id is None
+        or Runner.objects.filter(removed_at=None).count() < 2
+    ):
         return True
     with Team.objects.turn(operation.of_team):
         return placement.place_waiting(operation) == runner

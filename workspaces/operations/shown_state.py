@@ -18,6 +18,9 @@ MOVES = {
     "maintain": "maintaining",
     "put_away": "archiving",
     "trash": "deleting",
+    "move": "moving",
+    "arrive": "moving",
+    "leave": "moving",
 }
 OUT_OF_REACH = {
     StateCode.UNREACHABLE: "unreachable",

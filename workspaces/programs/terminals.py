@@ -24,6 +24,7 @@ ENDED_BY = {
     "stop": "Ended when the workspace was stopped.",
     "put_away": "Ended when the workspace was archived.",
     "trash": "Ended when the workspace was moved to the trash.",
+    "move": "Ended when the workspace was moved.",
     "ended": "Ended together with all programs of the workspace.",
 }
 # The same kinds by Run.end_code.
@@ -32,6 +33,7 @@ RUN_ENDED = {
     EndCode.STOPPED: "stop",
     EndCode.ARCHIVED: "put_away",
     EndCode.TRASHED: "trash",
+    EndCode.MOVED: "move",
 }
 
 

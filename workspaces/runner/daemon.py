@@ -36,7 +36,7 @@ from workspaces.runner.ledger import Ledger
 from workspaces.runner.measure import disk_quota
 from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
-from workspaces.runner.reconcile import liveness, orphans
+from workspaces.runner.reconcile import liveness, orphans, returned
 from workspaces.runner.reconcile.up_here import UpHere
 from workspaces.runner.sweeps import Sweep, run_due, sweeps_of
 from workspaces.services.retention.layers import setup_layers
@@ -371,3 +371,4 @@ class Daemon:
 
     async def _orphans(self):
         await orphans.sweep(self)
+        await returned.sweep(self)

@@ -152,6 +152,18 @@ def _add(row: Workspace, kept, *, kind: str, label: str, by: Actor) -> Snapshot:
     return snapshot
 
 
+def add_beside(workspace, kept, *, label: str, by: Actor) -> Snapshot:
+    """Add the row of a tree that the store has, of another state than the workspace's: its head stays. Return it."""
+    with Team.objects.turn(workspace.team_id):
+        row = Workspace.objects.locked().select_related("head").get(pk=workspace.pk)
+        head = row.head
+        snapshot = _add(row, kept, kind="found", label=label, by=by)
+        Workspace.objects.filter(pk=row.pk).update(head=head, missing_snapshot=workspace.missing_snapshot)
+        data = {"number": snapshot.number, "kind": "found", "label": label, "entries": kept.entries, "tree": kept.tree}
+        lifecycle.record(row, by, "snapshot.taken", data, subject=snapshot)
+    return snapshot
+
+
 def _keep_manifest(row, snapshot, facts: dict, *, ports, services, cause: dict):
     ports = (row.vitals.get("ports") or []) if ports is None else ports
     told = body.of_snapshot(row, snapshot, facts, ports=ports, services=services, cause=cause)

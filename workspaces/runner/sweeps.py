@@ -12,7 +12,8 @@ from dashboard.database.one_statement import exist
 from workspaces import extensions, operations
 from workspaces.models import Runner
 from workspaces.runner.reconcile import liveness, other_hosts
-from workspaces.services import idle, periodic_snapshots, rehearsals, retention, run_tokens
+from workspaces.services import hosts, idle, periodic_snapshots, rehearsals, retention, run_tokens
+from workspaces.services.hosts import moving
 
 logger = logging.getLogger("handrail.runner")
 
@@ -57,6 +58,9 @@ def sweeps_of(row: Runner) -> list[Sweep]:
         (periodic_snapshots.sweep, periodic_snapshots.due),
         (liveness.request_missing_snapshots, liveness.without_end_snapshot),
         (other_hosts.sweep, other_hosts.up_on_silent),
+        (moving.give_up_on_silent, moving.held_up),
+        (moving.drain, moving.to_drain),
+        (hosts.lose_long_silent, hosts.long_silent),
     )
     return [
         Sweep(retention.sweep_hours),

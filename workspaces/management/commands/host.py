@@ -27,6 +27,8 @@ class Command(BaseCommand):
         ):
             one = verbs.add_parser(verb, help=words)
             one.add_argument("name", metavar="NAME", help="its HANDRAIL_HOST_NAME")
+            if verb == "drain":
+                one.add_argument("--now", action="store_true", help="pause and move also what is in use")
 
     def handle(self, *, verb, **options):
         try:
@@ -48,9 +50,11 @@ class Command(BaseCommand):
         removing.remove(hosts.find(name))
         self.stdout.write(f"{name} is no host of this installation any more. Its keys are still in its HANDRAIL_HOME.")
 
-    def _drain(self, *, name, **options):
-        hosts.drain(hosts.find(name))
+    def _drain(self, *, name, now, **options):
+        told = hosts.drain(hosts.find(name), by=BY, now=now)
         self.stdout.write(f"{name} gets no new workspaces.")
+        for workspace, words in told:
+            self.stdout.write(f"{workspace.key} {words}")
 
     def _undrain(self, *, name, **options):
         hosts.undrain(hosts.find(name))
@@ -58,4 +62,6 @@ class Command(BaseCommand):
 
     def _lost(self, *, name, **options):
         gone = hosts.declare_lost(hosts.find(name), by=BY)
-        self.stdout.write(f"Lost with {name}: {', '.join(each.key for each in gone) or 'no workspace'}.")
+        self.stdout.write(f"{name} is lost, and leads no workspace any more.")
+        for workspace in gone:
+            self.stdout.write(f"{workspace.key}: {workspace.reason}")

@@ -3,7 +3,6 @@
 Nothing is removed before the snapshot was verified and the workspace is `archived`. So a crash loses nothing.
 """
 
-import os
 from pathlib import Path
 
 from dashboard.models import Team
@@ -12,17 +11,16 @@ from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.host import paths
 from workspaces.models import EndCode, ReasonCode, State, Workspace
-from workspaces.runner import removing, snapshots, waiting
+from workspaces.runner import removing, waiting
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.refusals import Refused
 from workspaces.runner.steps import kept_changes
-from workspaces.runner.steps.compare import compare_files
-from workspaces.runner.steps.shutdown import at_rest, bring_down, discard_memory, mark_stopped
+from workspaces.runner.steps.keep_all import end, keep_all
+from workspaces.runner.steps.shutdown import at_rest
 from workspaces.services import archives
 from workspaces.store import StoreError
 
 STAYS = "programs"  # what programs printed has a retention rule of its own
-MAX_NAMED = 5  # paths in a message
 
 
 class Archive(Kind):
@@ -37,9 +35,10 @@ class Archive(Kind):
         await job.mark_started()
         if workspace.state != State.ARCHIVED:
             async with waiting.for_backend(job):
-                await _end(job)
+                await end(job, EndCode.ARCHIVED, "the workspace was archived meanwhile.")
+            failpoint("archive.stopped")
             try:
-                await _verify(job)
+                await keep_all(job, "before it was archived", "archived")
             except (StoreError, DriverError) as error:
                 raise Refused(f"Nothing was archived: {error}", ReasonCode.STORE) from error
             failpoint("archive.verified")
@@ -58,42 +57,6 @@ class Archive(Kind):
         Workspace.objects.filter(pk=job.workspace.pk, state=State.STOPPED).update(reason=outcome["reason"])
         data = {"reason": outcome["reason"][:1000]}
         lifecycle.record(job.workspace, job.by, "workspace.archive_failed", data)
-
-
-async def _end(job: Job):
-    """End its programs and what is kept of their memory; it is stopped afterwards, with the reason if that went bad."""
-    workspace = job.workspace
-    missing_snapshot = workspace.missing_snapshot
-    if workspace.state == State.READY:
-        missing_snapshot = await bring_down(job, EndCode.ARCHIVED)
-    else:
-        await discard_memory(job, "the workspace was archived meanwhile.")
-    await job.thread(mark_stopped, job, missing_snapshot)
-    failpoint("archive.stopped")
-
-
-async def _verify(job: Job):
-    """Take a snapshot if the newest one is not what the files are, then compare and read every byte of it.
-
-    Raise StoreError, or Refused for files that no snapshot can hold.
-    """
-    workspace = job.workspace
-    async with job.lock(), job.open_tree() as tree:
-        await job.recover_tree()
-        proof = await job.thread(compare_files, workspace, tree, full=True, lend=False)
-        if workspace.head is None or proof["differ"] or workspace.missing_snapshot:
-            await job.snapshot("end", "before it was archived", thorough=True)
-            proof = await job.thread(compare_files, workspace, tree, full=True, lend=False)
-        if proof["differ"]:
-            raise StoreError(f"{proof['differ']:,} entries differ from the snapshot that was just taken")
-        await job.progress(step="verify")
-        store = await job.thread(snapshots.store_of, workspace)
-        how = {"progress": job.watch(step="verify")["progress"]}
-        lacking = await job.thread(store.read_back, workspace.head.tree_hex, **how)
-    if lacking:
-        named = ", ".join(os.fsdecode(path) for path in lacking[:MAX_NAMED])
-        more = f" and {len(lacking) - MAX_NAMED:,} more" if len(lacking) > MAX_NAMED else ""
-        raise Refused(f"Nothing was archived: a snapshot can't hold {named}{more}, so these would be lost.")
 
 
 def _mark_archived(job: Job, kept: dict):

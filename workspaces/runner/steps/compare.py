@@ -11,15 +11,15 @@ BY_CONTENT = "every byte"
 MAX_NAMED = 100  # differing paths listed in a proof
 
 
-def compare_files(workspace, tree, against: Snapshot | None = None, *, full: bool = False, lend: bool = True) -> dict:
-    """Compare the live tree with a snapshot, by default the newest one; `lend` as for `Store.compare`.
+def compare_files(workspace, tree, against: Snapshot | None = None, *, full=False, lend=True, owner=None) -> dict:
+    """Compare the live tree with a snapshot, by default the newest one; the other options as for `Store.compare`.
 
     Return {at, snapshot, entries, differ, names, how}: `differ` counts the differing paths, `names` lists the first.
     """
     against = against or workspace.head
     if against is None:
         return {"at": clock.now().isoformat(), "snapshot": None, "entries": 0, "differ": 0, "names": [], "how": "none"}
-    found = snapshots.store_of(workspace).compare(against.tree_hex, tree, full=full, lend=lend)
+    found = snapshots.store_of(workspace).compare(against.tree_hex, tree, full=full, lend=lend, owner=owner)
     return {
         "at": clock.now().isoformat(),
         "snapshot": against.number,

@@ -1,23 +1,73 @@
-"""What an operator says of a host: it takes no new workspaces (drain), it takes some again, or it is lost for good."""
+"""What an operator says of a host: it takes no new workspaces (drain), it takes some again, or it is lost."""
+
+from datetime import timedelta
+
+from django.conf import settings
 
 from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import conflict, not_found
-from workspaces.lifecycle.lost_hosts import give_up
+from workspaces.lifecycle import lost_hosts
 from workspaces.models import Runner, Workspace
+from workspaces.provisioning import placement
+from workspaces.services.hosts import moving
 
 
 def find(name: str) -> Runner:
     """Return the row of the host with this name; Problem 404 if no host of this database has it."""
-    row = Runner.objects.filter(host=name).first()
+    row = Runner.objects.filter(host=name).first() if "\0" not in name else None
     if row is None:
         raise not_found("host")
     return row
 
 
-def drain(runner: Runner):
-    """Give the host no new workspaces from now on. What is there stays until it is moved."""
+def state_of(runner: Runner) -> tuple[str, object]:
+    """Return (ready, draining, unreachable or lost; since when, None if ready)."""
+    if runner.lost_at:
+        return "lost", runner.lost_at
+    if not runner.is_alive:
+        return "unreachable", runner.heartbeat_at
+    return ("draining", runner.draining_at) if runner.draining_at else ("ready", None)
+
+
+def shown() -> list[dict]:
+    """Return each host by its name: {name, state, since, address, version, parts, drivers, room, promised, …}."""
+    promised, rows = placement.promised(), Runner.objects.filter(removed_at=None).order_by("host")
+    return [_shown(runner, promised[runner.pk]) for runner in rows]
+
+
+def _shown(runner: Runner, running: list[dict]) -> dict:
+    state, since = state_of(runner)
+    probes = {name: _probe(probe) for name, probe in runner.capabilities.items()}
+    figures = {name: sum(limits.get(name) or 0 for limits in running) for name in ("memory_bytes", "cpus")}
+    return {
+        "name": runner.host,
+        "state": state,
+        "since": since,
+        "address": runner.address,
+        "version": runner.version,
+        "parts": runner.parts,
+        "drivers": probes,
+        "room": {name: runner.room.get(name, 0) for name in ("runs", "memory_bytes", "cpus")},
+        "promised": {"runs": len(running)} | figures,
+        "workspaces": runner.workspaces.filter(purged_at=None).count(),
+    }
+
+
+def _probe(probe: dict) -> dict:
+    return {name: probe.get(name) for name in ("available", "isolation", "reason")}
+
+
+# Drain ---------------------------------------------------------------------------------------------------------------
+
+
+def drain(runner: Runner, *, by: Actor, now: bool = False) -> list[tuple[Workspace, str]]:
+    """Give the host no new workspaces, and move those that are there once they are idle, with `now` at once.
+
+    Return of each workspace, in words, where it goes or why it stays.
+    """
     Runner.objects.filter(pk=runner.pk, draining_at=None).update(draining_at=clock.now())
+    return [(each, moving.leave_host(each, by=by, now=now)) for each in moving.at(runner)]
 
 
 def undrain(runner: Runner):
@@ -25,9 +75,31 @@ def undrain(runner: Runner):
     Runner.objects.filter(pk=runner.pk).update(draining_at=None)
 
 
+# Lost ----------------------------------------------------------------------------------------------------------------
+
+
 def declare_lost(runner: Runner, *, by: Actor) -> list[Workspace]:
-    """Say that a silent host does not come back for now; return its workspaces. Problem 409 while it answers."""
+    """Say that a silent host is lost: others lead its workspaces, which come back from their newest snapshots.
+
+    Return its workspaces as they are now. Problem 409 while it answers.
+    """
     if runner.is_alive:
         raise conflict(f"{runner.host} answers. Drain it instead, or stop it first.")
+    if runner.lost_at:
+        raise conflict(f"{runner.host} is lost already.")
     Runner.objects.filter(pk=runner.pk).update(lost_at=clock.now())
-    return give_up(runner, by=by)
+    runner.refresh_from_db()
+    return lost_hosts.take_over(runner, by=by)
+
+
+def long_silent(here: Runner):
+    """Return the other hosts that have been silent for HANDRAIL_LOST_MINUTES; none while that is 0."""
+    if not settings.HANDRAIL_LOST_MINUTES:
+        return Runner.objects.none()
+    since = clock.now() - timedelta(minutes=settings.HANDRAIL_LOST_MINUTES)
+    return Runner.objects.exclude(pk=here.pk).filter(heartbeat_at__lt=since, lost_at=None)
+
+
+def lose_long_silent(here: Runner):
+    for runner in long_silent(here):
+        declare_lost(runner, by=Actor.system("HANDRAIL_LOST_MINUTES"))
