@@ -39,9 +39,10 @@ def offers(action: Action) -> list[str]:
     held = _masked_call(action)
     if held is None:
         return []
-    path = f"/workspaces/{action.workspace_id}/redacted-files"
     try:
-        files = runner_client.ask("POST", path, body=b"{}", timeout=RUNNER_TIMEOUT)["files"]
+        files = runner_client.ask("POST", action.workspace, "redacted-files", body=b"{}", timeout=RUNNER_TIMEOUT)[
+            "files"
+        ]
     except Problem:  # the runner is away, or the workspace has no files to look at
         return []
     read = _secrets_tried(held)

@@ -126,6 +126,4 @@ class Place:
     def ask(self, what: str, question: dict) -> dict:
         """Return the runner's response as JSON. Problem when it is unreachable or refuses."""
         body = json.dumps(question).encode()
-        return runner_client.ask(
-            "POST", f"/workspaces/{self.workspace.pk}/{what}", body=body, timeout=self.time_limit.left
-        )
+        return runner_client.ask("POST", self.workspace, what, body=body, timeout=self.time_limit.left)

@@ -40,8 +40,7 @@ def wrapped(call: Call, arguments: dict, action: Action, caller) -> dict:
     """Return the whole tool input, with a command that runs the original in the box. Problem when the box is not up."""
     command, reads = arguments["command"], _reads(action, caller)
     body = json.dumps({"command": command, "cwd": call.cwd, "envelope": action.envelope, "reads": reads}).encode()
-    path = f"/workspaces/{call.workspace.pk}/tickets"
-    ticket = runner_client.ask("POST", path, body=body, timeout=RUNNER_TIMEOUT)["ticket"]
+    ticket = runner_client.ask("POST", call.workspace, "tickets", body=body, timeout=RUNNER_TIMEOUT)["ticket"]
     return arguments | {"command": command_line(program(), ticket, command)}
 
 
@@ -77,9 +76,8 @@ def ended(workspace, ticket: str, since: datetime) -> dict:
 
     {blocked: [{kind, what}], ports: [{port, host_port}]}, as `workspaces/runner/held_calls.py` has it.
     """
-    path = f"/workspaces/{workspace.pk}/tickets/ended"
     body = json.dumps({"ticket": ticket, "since": since.isoformat()}).encode()
-    return runner_client.ask("POST", path, body=body, timeout=RUNNER_TIMEOUT)
+    return runner_client.ask("POST", workspace, "tickets/ended", body=body, timeout=RUNNER_TIMEOUT)
 
 
 def is_first(call: Call, caller) -> bool:

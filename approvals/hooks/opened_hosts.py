@@ -58,7 +58,7 @@ def ended(action: Action):
 
 def _ask(action: Action, path: str, asked: dict):
     body = json.dumps(asked).encode()
-    runner_client.ask("POST", f"/workspaces/{action.workspace_id}/{path}", body=body, timeout=RUNNER_TIMEOUT)
+    runner_client.ask("POST", action.workspace, path, body=body, timeout=RUNNER_TIMEOUT)
 
 
 def _token(action: Action) -> str:

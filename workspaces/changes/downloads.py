@@ -34,4 +34,4 @@ def piped(write) -> Iterator[bytes]:
 
 def read_bundle(workspace: Workspace) -> Iterator[bytes]:
     """Return an iterator over the bytes of the workspace's newest git bundle."""
-    return runner_client.pieces(f"/workspaces/{workspace.pk}/bundle")
+    return runner_client.pieces(workspace, "bundle")

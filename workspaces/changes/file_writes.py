@@ -38,7 +38,7 @@ def _needs_a_person(workspace, path: bytes) -> bool:
 def write_file(workspace: Workspace, path: bytes, data: bytes, *, by: Actor) -> bool:
     """Write a live file, entirely or not at all; return True if it is new."""
     require_write(workspace, path, data, by=by)
-    return runner_client.ask("PUT", f"/workspaces/{workspace.pk}/file", body=data, path=as_base64(path))["created"]
+    return runner_client.ask("PUT", workspace, "file", body=data, path=as_base64(path))["created"]
 
 
 def delete_file(workspace: Workspace, path: bytes, *, by: Actor):
@@ -48,7 +48,7 @@ def delete_file(workspace: Workspace, path: bytes, *, by: Actor):
         _needs_a_person(workspace, path) or _holds_guarded(workspace, path)
     )
     needs_approval.require(workspace, "remove", {"path": path}, by=by, always=asks)
-    runner_client.ask("DELETE", f"/workspaces/{workspace.pk}/file", path=as_base64(path))
+    runner_client.ask("DELETE", workspace, "file", path=as_base64(path))
 
 
 def _holds_guarded(workspace, path: bytes) -> bool:

@@ -52,7 +52,7 @@ def store_of(workspace) -> Store:
 def tree_at(workspace, at) -> str:
     """Return the tree id of a snapshot number or "live"."""
     if at == LIVE:
-        return runner_client.ask("POST", f"/workspaces/{workspace.pk}/tree")["tree"]
+        return runner_client.ask("POST", workspace, "tree")["tree"]
     return find_snapshot(workspace, at).tree_hex
 
 
@@ -243,7 +243,7 @@ def listing(workspace: Workspace, at, path: bytes) -> list[Item] | None:
     """Return the entries of a folder; None if the path is not a folder. Problem 404 if it does not exist."""
     guarded.refuse_secret(path)
     if at == LIVE:
-        found = runner_client.ask("GET", f"/workspaces/{workspace.pk}/listing", path=as_base64(path))["entries"]
+        found = runner_client.ask("GET", workspace, "listing", path=as_base64(path))["entries"]
         if found is None:
             return None
         return [_live_item(entry) for entry in found]
@@ -279,8 +279,7 @@ def read_file(workspace: Workspace, at, path: bytes, limit: int, *, timeout: flo
     """
     _refuse_secret(workspace, at, path)
     if at == LIVE:
-        address = f"/workspaces/{workspace.pk}/file"
-        return _up_to(limit, runner_client.pieces(address, path=as_base64(path), timeout=timeout))
+        return _up_to(limit, runner_client.pieces(workspace, "file", path=as_base64(path), timeout=timeout))
     store, tree = store_of(workspace), tree_at(workspace, at)
     entry = _regular_file(store, tree, path)
     if entry.size > limit:
@@ -297,7 +296,7 @@ def _refuse_secret(workspace, at, path: bytes):
 
 def _live_size(workspace, path: bytes) -> dict:
     """Return {size, links} of a live file. Problem unless it is a regular file."""
-    return runner_client.ask("GET", f"/workspaces/{workspace.pk}/file/size", path=as_base64(path))
+    return runner_client.ask("GET", workspace, "file/size", path=as_base64(path))
 
 
 def _regular_file(store, tree, path: bytes) -> Entry:
@@ -326,9 +325,8 @@ def glimpse(workspace: Workspace, at, path: bytes, *, whole: int, head: int, tai
     """Read a file of up to `whole` bytes entirely, and of a larger one the first `head` and last `tail` bytes."""
     _refuse_secret(workspace, at, path)
     if at == LIVE:
-        address = f"/workspaces/{workspace.pk}/file"
         size = _live_size(workspace, path)["size"]
-        read = partial(_live_part, address, as_base64(path))
+        read = partial(_live_part, workspace, as_base64(path))
     else:
         store, tree = store_of(workspace), tree_at(workspace, at)
         size = _regular_file(store, tree, path).size
@@ -339,15 +337,15 @@ def glimpse(workspace: Workspace, at, path: bytes, *, whole: int, head: int, tai
     return Glimpse(size, read(0, head), read(size - tail, tail))
 
 
-def _live_part(address: str, path: str, offset: int, length: int) -> bytes:
-    return runner_client.call("GET", address, path=path, offset=offset, length=length)
+def _live_part(workspace: Workspace, path: str, offset: int, length: int) -> bytes:
+    return runner_client.call("GET", workspace, "file", path=path, offset=offset, length=length)
 
 
 def stream_file(workspace: Workspace, at, path: bytes) -> Iterator[bytes]:
     """Return an iterator over the bytes of a file of any size. Problems are raised now, before the first piece."""
     _refuse_secret(workspace, at, path)
     if at == LIVE:
-        return runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=as_base64(path))
+        return runner_client.pieces(workspace, "file", path=as_base64(path))
     store, tree = store_of(workspace), tree_at(workspace, at)
     _regular_file(store, tree, path)
     return store.stream(tree, path)
@@ -369,7 +367,7 @@ def commits_since(workspace: Workspace, snapshot: Snapshot) -> tuple[list[tuple[
         return [], ""
     question = json.dumps({"folder": "", "base": git["sha"]}).encode()
     try:
-        told = runner_client.ask("POST", f"/workspaces/{workspace.pk}/git-since", body=question, timeout=GIT_SECONDS)
+        told = runner_client.ask("POST", workspace, "git-since", body=question, timeout=GIT_SECONDS)
     except Problem as problem:
         return [], problem.detail
     if "error" in told:
@@ -379,7 +377,7 @@ def commits_since(workspace: Workspace, snapshot: Snapshot) -> tuple[list[tuple[
 
 def largest(workspace: Workspace) -> list[tuple[bytes, int]]:
     """Return (path, bytes on disk) of the largest entries of the live tree, two levels deep, largest first."""
-    found = runner_client.ask("GET", f"/workspaces/{workspace.pk}/largest")["largest"]
+    found = runner_client.ask("GET", workspace, "largest")["largest"]
     return [(base64.b64decode(entry["path_b64"]), entry["bytes"]) for entry in found]
 
 

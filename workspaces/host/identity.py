@@ -72,6 +72,7 @@ def register() -> Runner:
         "home": str(settings.HANDRAIL_HOME)[:400],
         "keys": same_keys.fingerprints(),
         "parts": list(settings.HANDRAIL_PARTS),
+        "address": settings.HANDRAIL_RUNNER_ADDRESS,
     }
     with transaction.atomic():
         _refuse(Runner.objects.locked().filter(host=settings.HANDRAIL_HOST_NAME).first())

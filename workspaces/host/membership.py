@@ -11,7 +11,6 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass
-from datetime import UTC
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -111,7 +110,8 @@ class Membership:
     def __init__(self):
         self._shown: _Shown | None = None
         self._renewing = threading.Lock()
-        self._rows: dict[str, tuple[float, str]] = {}  # member: (until when, why it is refused)
+        # (whom a certificate names, who was expected): (until when this is known, why it is refused)
+        self._checked: dict[tuple[Subject, str], tuple[float, str]] = {}
 
     def contexts(self) -> _Shown:
         """Return the contexts, with a certificate that is no older than half of its life. It may ask the database."""
@@ -139,7 +139,22 @@ class Membership:
 
         `verified`: as `getpeercert` returns it; `expected`: the id of the row of the host that was called.
         """
+        known = self.known_refusal(verified, expected=expected)
+        if known is not None:
+            return known
         subject = certificates.subject_of(verified or {})
+        words = self._refused(subject, expected)
+        if subject is not None:
+            self._checked[subject, expected] = time.monotonic() + CHECKED_FOR_S, words
+        return words
+
+    def known_refusal(self, verified: dict | None, *, expected: str = "") -> str | None:
+        """Return what `refusal` returned a moment ago; None if it has to be asked. Never asks the database."""
+        subject = certificates.subject_of(verified or {})
+        until, words = self._checked.get((subject, expected), (0.0, ""))
+        return words if time.monotonic() < until else None
+
+    def _refused(self, subject: Subject | None, expected: str) -> str:
         if subject is None:
             return "It shows no certificate of a host of Handrail."
         if subject.installation != self.contexts().installation:
@@ -147,21 +162,12 @@ class Membership:
         if expected and subject.member != expected:
             return f"Another host answers there: {subject.host}."
         if subject.expires_at <= clock.now():
-            return (
-                f"The certificate of {subject.host} expired at {subject.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC."
-            )
-        return self._refusal_of_row(subject)
-
-    def _refusal_of_row(self, subject: Subject) -> str:
-        until, words = self._rows.get(subject.member, (0.0, ""))
-        if time.monotonic() > until:
-            words = _refused_row(subject)
-            self._rows[subject.member] = time.monotonic() + CHECKED_FOR_S, words
-        return words
+            return f"The certificate of {subject.host} expired at {clock.in_utc(subject.expires_at)}."
+        return _refused_row(subject)
 
     def forget(self):
         """Make new certificates and read the rows again at the next use."""
-        self._shown, self._rows = None, {}
+        self._shown, self._checked = None, {}
 
 
 def _refused_row(subject: Subject) -> str:
@@ -172,7 +178,7 @@ def _refused_row(subject: Subject) -> str:
     if row is None or row.removed_at is not None:
         return f"{subject.host} was removed from this installation."
     if row.lost_at is not None:
-        return f"{row.host} was declared lost at {row.lost_at:%Y-%m-%d %H:%M} UTC; others act for its workspaces now."
+        return f"{row.host} was declared lost at {clock.in_utc(row.lost_at)}; others act for its workspaces now."
     return ""
 
 

@@ -126,7 +126,7 @@ async def _socket(target: previews.Target) -> str:
     path = paths.preview_of(target.run_id, target.port)
     if path.exists():
         return str(path)
-    ask = partial(runner_client.ask, "POST", f"/workspaces/{target.workspace.pk}/previews/{target.port}")
+    ask = partial(runner_client.ask, "POST", target.workspace, f"previews/{target.port}")
     try:
         return (await asyncio.to_thread(ask, timeout=RUNNER_TIMEOUT))["socket"]
     except Problem as problem:

@@ -28,7 +28,7 @@ from workspaces.drivers.base import DriverError, RunRecord, get_driver
 from workspaces.host import identity, paths
 from workspaces.models import Operation, Phase, Runner
 from workspaces.provisioning.git.running import delete_keys
-from workspaces.runner import rootfs, server, working
+from workspaces.runner import reached, rootfs, server, working
 from workspaces.runner.code_host.door import Doors
 from workspaces.runner.driver_probes import DriverProbes
 from workspaces.runner.job import Job
@@ -113,7 +113,7 @@ class Daemon:
         stop_listening = listen(self.runtime / "nudge", self._wake)
         serving = await self._serve()
         background = [asyncio.create_task(self._forever(name)) for name in ("beat", "lead", "watch", "sweep")]
-        background.append(asyncio.create_task(self.network.flush_forever()))
+        background += [asyncio.create_task(self.network.flush_forever()), asyncio.create_task(reached.keep_new(self))]
         try:
             await self.probes.save()
             await self.thread(pool.prepare)  # so that the first command need not wait for the fork server
@@ -160,6 +160,7 @@ class Daemon:
         await serving.setup()
         await web.UnixSite(serving, str(path)).start()
         path.chmod(0o600)
+        await reached.serve(self, serving)
         return serving
 
     async def _receipts(self):

@@ -22,14 +22,15 @@ from dashboard.models import Actor
 from dashboard.problems import Problem, not_found
 from workspaces.drivers.base import DriverError
 from workspaces.host import paths
-from workspaces.host.place import refuse_elsewhere
 from workspaces.models import State, Workspace
+from workspaces.operations.runner_client import ELSEWHERE
 from workspaces.runner import (
     bound_files,
     files,
     held_calls,
     mcp_servers,
     policy_file,
+    reached,
     redacted_files,
     scrub,
     secret_scan,
@@ -53,7 +54,9 @@ routes = web.RouteTableDef()
 
 
 def application(daemon) -> web.Application:
-    app = web.Application(middlewares=[errors_as_json], client_max_size=settings.HANDRAIL_FILE_BYTES + CHUNK)
+    app = web.Application(
+        middlewares=[reached.members_only, errors_as_json], client_max_size=settings.HANDRAIL_FILE_BYTES + CHUNK
+    )
     app["daemon"] = daemon
     app.add_routes(routes)
     app.add_routes(scrub.routes)
@@ -99,8 +102,17 @@ async def _workspace(request) -> Workspace:
     found = next(iter(await request.app["daemon"].thread(_ROWS.rows, pk=request.match_info["id"])), None)
     if found is None or found.purged_at:
         raise not_found("workspace")
-    refuse_elsewhere(found)
+    _refuse_led_elsewhere(found, request.app["daemon"].row)
     return found
+
+
+def _refuse_led_elsewhere(workspace, row):
+    """Problem 421 naming the runner that acts for the workspace, unless it is this one or none was chosen yet."""
+    lead = workspace.runner
+    if lead is not None and lead.pk != row.pk:
+        named = {"runner": str(lead.pk), "host": lead.host, "address": lead.address}
+        words = f"{workspace.key} is on {lead.host}, which this address cannot reach."
+        raise Problem(ELSEWHERE, words, code="elsewhere", host=lead.host, lead=named)
 
 
 async def _tree(request, workspace):

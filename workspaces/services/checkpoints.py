@@ -35,7 +35,7 @@ def has_memory(workspace: Workspace) -> bool:
 
 def size_now(workspace: Workspace) -> int:
     """Return the bytes on disk that a checkpoint would take now; asks the runner. Problem if it does not answer."""
-    return runner_client.ask("GET", f"/workspaces/{workspace.pk}/checkpoint-size", timeout=10)["bytes"]
+    return runner_client.ask("GET", workspace, "checkpoint-size", timeout=10)["bytes"]
 
 
 def keep(workspace: Workspace, name: str, *, by: Actor) -> tuple[Checkpoint, Operation]:

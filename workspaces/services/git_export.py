@@ -74,7 +74,7 @@ def would_open(workspace, branch: str) -> dict:
 def _ask(workspace, question: dict) -> dict:
     body = json.dumps(question).encode()
     try:
-        return runner_client.ask("POST", f"/workspaces/{workspace.pk}/git-push", body=body, timeout=GIT_SECONDS)
+        return runner_client.ask("POST", workspace, "git-push", body=body, timeout=GIT_SECONDS)
     except Problem as problem:
         return {"error": problem.detail}
 
@@ -115,8 +115,8 @@ def find_default_branch(workspace) -> str:
     """Return the source's default branch as it was when it was cloned, else as it is now; "" without an answer."""
     if not workspace.default_branch and workspace.remote:
         with suppress(Problem):
-            address, asked = f"/workspaces/{workspace.pk}/pull-request-base", json.dumps({"base": ""}).encode()
-            named = runner_client.ask("POST", address, body=asked, timeout=HOST_SECONDS)
+            asked = json.dumps({"base": ""}).encode()
+            named = runner_client.ask("POST", workspace, "pull-request-base", body=asked, timeout=HOST_SECONDS)
             _keep_default_branch(workspace, next(iter(named["defaults"]), ""))
     return workspace.default_branch
 

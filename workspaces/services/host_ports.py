@@ -38,4 +38,4 @@ def set_ports(workspace: Workspace, wanted: list[int], *, by: Actor):
             lifecycle.record(workspace, by, "network.host_port_closed", {"port": port, "reason": str(port)})
     workspace.host_ports = ports
     if workspace.held:
-        runner_client.ask("POST", f"/workspaces/{workspace.pk}/ports/host", timeout=RUNNER_TIMEOUT)
+        runner_client.ask("POST", workspace, "ports/host", timeout=RUNNER_TIMEOUT)

@@ -83,8 +83,7 @@ def _base_branch(workspace, base: str, at_once: bool) -> dict:
         return {"defaults": [workspace.default_branch], "missing": False}
     question = json.dumps({"base": base}).encode()
     try:
-        address = f"/workspaces/{workspace.pk}/pull-request-base"
-        return runner_client.ask("POST", address, body=question, timeout=HOST_SECONDS)
+        return runner_client.ask("POST", workspace, "pull-request-base", body=question, timeout=HOST_SECONDS)
     except Problem:
         return {"defaults": [], "missing": False}
 

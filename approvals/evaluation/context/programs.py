@@ -27,7 +27,7 @@ def programs_for(commands: list, cwd: str, workspace, trusted: list[dict]) -> di
     question = {"files": [[path, "program", False] for path in wanted], "seconds": RUNNER_TIMEOUT * 0.8}
     body = json.dumps(question).encode()
     try:
-        told = runner_client.ask("POST", f"/workspaces/{workspace.pk}/contents", body=body, timeout=RUNNER_TIMEOUT)
+        told = runner_client.ask("POST", workspace, "contents", body=body, timeout=RUNNER_TIMEOUT)
     except Problem:
         return {}
     there = {file["path"] for file in told["files"]} if told["complete"] else set()

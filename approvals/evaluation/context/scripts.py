@@ -24,7 +24,7 @@ def scripts_for(commands: list, cwd: str, workspace) -> dict:
         return {}
     body = json.dumps({"files": asked, "seconds": RUNNER_TIMEOUT * 0.8}).encode()
     try:
-        told = runner_client.ask("POST", f"/workspaces/{workspace.pk}/contents", body=body, timeout=RUNNER_TIMEOUT)
+        told = runner_client.ask("POST", workspace, "contents", body=body, timeout=RUNNER_TIMEOUT)
     except Problem:
         return {}
     texts = {file["path"]: _text(file) for file in told["files"]}

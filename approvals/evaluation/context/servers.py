@@ -18,8 +18,7 @@ def servers_for(tool: str, cwd: str | None, workspace) -> dict:
     question = {"tool": tool, "cwd": cwd or root_of(workspace), "seconds": RUNNER_TIMEOUT * 0.8}
     body = json.dumps(question).encode()
     try:
-        path = f"/workspaces/{workspace.pk}/mcp-servers"
-        found = runner_client.ask("POST", path, body=body, timeout=RUNNER_TIMEOUT)["servers"]
+        found = runner_client.ask("POST", workspace, "mcp-servers", body=body, timeout=RUNNER_TIMEOUT)["servers"]
     except Problem:
         return {"mcp_servers": UNKNOWN}
     names = {each["name"] for each in found if each["name"]}

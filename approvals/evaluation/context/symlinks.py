@@ -51,7 +51,7 @@ def context_for(tool: str, arguments: dict, cwd: str | None, workspace, commands
         return Context(away=not all_of_them)
     body = json.dumps({"paths": paths, "root": root, "seconds": RUNNER_TIMEOUT * 0.5} | more).encode()
     try:
-        told = runner_client.ask("POST", f"/workspaces/{workspace.pk}/links", body=body, timeout=RUNNER_TIMEOUT)
+        told = runner_client.ask("POST", workspace, "links", body=body, timeout=RUNNER_TIMEOUT)
     except Problem:
         return Context(away=True)
     is_whole = told["complete"] and all_of_them

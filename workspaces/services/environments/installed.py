@@ -65,7 +65,7 @@ def compare_with_layer(workspace: Workspace) -> dict:
     }
     if told["why_not"]:
         return told
-    found = runner_client.ask("GET", f"/workspaces/{workspace.pk}/installed")
+    found = runner_client.ask("GET", workspace, "installed")
     kept = {folder["path"]: folder for folder in (workspace.home_layer.folders if workspace.home_layer else [])}
     folders = [_compared(folder, kept.get(folder["path"])) for folder in found["folders"]]
     gone = sorted(kept.keys() - {folder["path"] for folder in folders})

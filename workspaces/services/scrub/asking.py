@@ -61,7 +61,7 @@ def _ask(team, wanted: Wanted, value: str, kind: str, args: dict, by: Actor) -> 
     if Operation.objects.open().filter(team=team, kind__in=[SEARCH, PURGE]).exists():
         raise conflict("A search or a purge is already in progress.")
     asked = {"value": value, "kind": kind, "args": args | {"keyed_hash": wanted.fingerprint}, "by": by.as_json}
-    told = runner_client.ask("POST", f"/teams/{team.pk}/scrub", body=json.dumps(asked).encode())
+    told = runner_client.ask_runner("POST", None, f"/teams/{team.pk}/scrub", body=json.dumps(asked).encode())
     return Operation.objects.get(pk=told["operation"])
 
 
