@@ -164,7 +164,7 @@ def _submit(run: AgentRun, turn: AgentTurn, by: Actor):
 def _note_session(run: AgentRun, turn: AgentTurn):
     """Link the run to its session once that is known: the program tells its id, and the hook tells of its messages."""
     if not run.native_id:
-        beginning = next(recordings.pieces(recordings.folder_of(turn.command)), b"")[:FIRST_BYTES]
+        beginning = next(recordings.of(turn.command).pieces(), b"")[:FIRST_BYTES]
         run.native_id = bounded(turns.launcher_of(run).parse_output([beginning]).session, MAX_ID)
         if run.native_id:
             run.save(update_fields=["native_id"])
@@ -194,7 +194,7 @@ def _end_when_minutes_are_over(run: AgentRun):
 
 def _end(run: AgentRun, turn: AgentTurn):
     launcher, command = turns.launcher_of(run), turn.command
-    result = launcher.parse_output(recordings.pieces(recordings.folder_of(command)))
+    result = launcher.parse_output(recordings.of(command).pieces())
     if not run.native_id:
         run.native_id = bounded(result.session, MAX_ID)
     _link(run)

@@ -109,7 +109,7 @@ def _wanted(words: list[str]) -> list[bytes]:
 
 def _recorded(program) -> bytes:
     data = bytearray()
-    for piece in recordings.pieces(recordings.folder_of(program)):
+    for piece in recordings.of(program).pieces():
         data += piece
         if len(data) > MAX_RECORDING:
             break

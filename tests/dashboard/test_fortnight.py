@@ -122,7 +122,7 @@ def check_trees(team):
 
 def check_recording():
     command = Command.objects.filter(check_name="tests").earliest("started_at")
-    output = b"".join(recordings.pieces(recordings.folder_of(command)))
+    output = b"".join(recordings.of(command).pieces())
     assert output.endswith(b"s\n")
     assert len(output) == command.output_bytes
 

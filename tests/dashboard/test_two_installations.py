@@ -115,7 +115,7 @@ def test_recordings_here_are_read(homes, workspace):  # noqa: F811
     homes("a", "host-a")
     workspace.runner = identity.register()
     workspace.save()
-    assert recordings.folder_of(make_command(workspace)).name
+    assert recordings.of(make_command(workspace)).folder.name
 
 
 def test_two_copies_of_one_home_do_not_run_at_once(homes, transactional_db):

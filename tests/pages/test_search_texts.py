@@ -14,7 +14,7 @@ from .conftest import PUSH, keep_tree, make_command, make_workspace
 
 
 def print_it(program, output: bytes):
-    folder = recordings.folder_of(program)
+    folder = recordings.of(program).folder
     folder.mkdir(parents=True)
     recorder = Recorder(folder, 1 << 20)
     recorder.write(output)

@@ -99,7 +99,7 @@ def _output_bytes(command) -> int:
     if command.operation.phase != Phase.STARTED:
         return command.output_bytes
     try:
-        return recordings.length(recordings.folder_of(command))
+        return recordings.of(command).length()
     except (Problem, OSError):
         return command.output_bytes
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from dashboard.database.threads import query_in_thread
 from workspaces.host.membership import in_words, membership
 from workspaces.models import Runner
 
@@ -91,7 +92,7 @@ def connect(lead: Lead, timeout: float) -> ssl.SSLSocket:
 async def open_stream(lead: Lead, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return a connection to what `path` of a lead's API serves as a stream. Raise Unreachable."""
     _refuse_silent(lead)
-    context = (await asyncio.to_thread(membership.contexts)).client
+    context = (await query_in_thread(membership.contexts)).client
     host, port = lead.place
     try:
         async with asyncio.timeout(CONNECT_S):
@@ -110,7 +111,7 @@ async def open_stream(lead: Lead, path: str) -> tuple[asyncio.StreamReader, asyn
 
 async def _upgrade(lead: Lead, path: str, reader, writer):
     verified = writer.get_extra_info("peercert")
-    if refused := await asyncio.to_thread(membership.refusal, verified, expected=lead.runner):
+    if refused := await query_in_thread(membership.refusal, verified, expected=lead.runner):
         raise Unreachable(refused)
     asked = f"GET {path} HTTP/1.1\r\nHost: {lead.host}\r\nConnection: Upgrade\r\nUpgrade: {UPGRADE}\r\n\r\n"
     writer.write(asked.encode())

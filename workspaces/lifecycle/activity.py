@@ -6,7 +6,7 @@ that only reads.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import OperationalError, connection
@@ -14,9 +14,9 @@ from django.db.models import Q
 from django.utils.translation import gettext
 
 from dashboard.database import clock
-from workspaces.host import paths
+from dashboard.problems import Problem
 from workspaces.models import Command, Operation, State, Terminal, Workspace
-from workspaces.programs import terminals
+from workspaces.programs import recordings, terminals
 
 TOUCH_INTERVAL = timedelta(seconds=5)  # at most one write to the database in this time
 
@@ -93,15 +93,16 @@ def _last(workspace, under_way) -> tuple[datetime, str]:
     """Return when the last activity was, and what it was."""
     last, because = workspace.last_active_at or workspace.created_at, gettext("it was used")
     for terminal in Terminal.objects.filter(operation__in=under_way):
-        if (printed := _printed_at(paths.program_of(workspace.pk, terminal.operation_id))) and printed > last:
+        terminal.workspace = workspace
+        if (printed := _printed_at(terminal)) and printed > last:
             last = printed
             because = gettext("output in terminal %(name)s") % {"name": terminals.name_of(terminal)[:80]}
     return last, because
 
 
-def _printed_at(folder) -> datetime | None:
-    """Return when the program with this folder last printed."""
+def _printed_at(terminal) -> datetime | None:
+    """Return when it last printed; None before, and while its host cannot be reached."""
     try:
-        return datetime.fromtimestamp((folder / "index").stat().st_mtime, UTC)
-    except FileNotFoundError:
+        return recordings.of(terminal).printed_at()
+    except Problem:
         return None

@@ -101,7 +101,7 @@ def _tail(found: Command) -> tuple[str, int]:
     """Return the end of the output, and the number of bytes before it."""
     if found.started_at is None or found.swept_at:
         return "", 0
-    data, earlier = recordings.tail(recordings.folder_of(found), TAIL)
+    data, earlier = recordings.of(found).tail(TAIL)
     return data.decode("utf-8", "surrogateescape"), earlier
 
 
@@ -113,7 +113,7 @@ def output(request, team, key, pk):
     found = _command(head.workspace, pk)
     if found.swept_at:
         raise Http404("its output was not kept")
-    chunks = recordings.pieces(recordings.folder_of(found))
+    chunks = recordings.of(found).pieces()
     return download(request, chunks, f"{key}-{str(pk)[:8]}.txt")
 
 

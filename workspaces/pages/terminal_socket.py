@@ -1,7 +1,7 @@
 """A terminal over a WebSocket (frames: api.md).
 
-Output comes straight from the terminal's shim, never through a channel layer. At most WINDOW unacknowledged bytes are
-in flight to a viewer, so a stalled one costs no more than its connection.
+Output comes from the terminal's shim, by way of its host's runner if that is another host, never through a channel
+layer. At most WINDOW unacknowledged bytes are in flight to a viewer, so a stalled one costs no more than its connection.
 
 A viewer with `?typist=NAME` gets further frames: `ready` {offset, read_only, live_from, typed}, then {size, cols,
 rows}, {typed, count}, {may, read_only}, {sleep, asleep} and {people, people: [{name, you, typing}]} when they change.
@@ -22,6 +22,7 @@ from uuid import UUID, uuid4
 from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
+from dashboard.database.threads import query_in_thread
 from dashboard.door import entering
 from dashboard.live.feed import feed
 from dashboard.problems import Problem
@@ -29,11 +30,10 @@ from dashboard.text.visible_text import is_hidden
 from dashboard.web.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
 from workspaces import extensions, lifecycle
 from workspaces.drivers.base import DriverError
-from workspaces.host import paths
 from workspaces.lifecycle import activity
 from workspaces.models import State, Terminal, Workspace
 from workspaces.operations import absent, needs_approval
-from workspaces.programs import terminals
+from workspaces.programs import recordings, terminals
 from workspaces.shim import client
 from workspaces.shim.recording import Gap, Output, Resized
 
@@ -78,7 +78,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
             return
         self._caller = caller
         self._may_type = self._types(caller)
-        self._folder = paths.program_of(self._terminal.workspace_id, self._terminal.operation_id)
+        self._recording = recordings.of(self._terminal)
         self._asked = parse_qs(self.scope["query_string"].decode("latin-1"))
         self._name = self._asked.get("typist", [""])[0][:64]
         self._offset = self._taken = self._asked_number("offset")
@@ -154,7 +154,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
         )
         self._ready.set()
         await self._tell_sleep(self._terminal.workspace)
-        async for part in client.attach(self._folder, self._offset, sizes=True):
+        async for part in self._recording.parts(self._offset, sizes=True):
             if isinstance(part, Output):
                 await self._room()
                 self._offset = part.offset + len(part.data)
@@ -170,7 +170,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
 
     async def _until_started(self):
         """Wait until the runner has started the program; return early if it could not, which the exit frame tells."""
-        while not (self._folder / "claim").exists():
+        while not await query_in_thread(self._recording.has_started):
             if await sync_to_async(terminals.is_over)(self._terminal.pk):
                 break
             await asyncio.sleep(0.1)
@@ -182,7 +182,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
             await asyncio.sleep(0.1)
 
     async def _join(self) -> dict:
-        self._typist = client.Typist(self._folder, self._viewer)
+        self._typist = client.Typist(self._recording.end, self._viewer)
         self._has_input.set()
         try:
             return await self._typist.join(self._name) if self._name else {}
@@ -226,7 +226,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
         await self._ready.wait()
         actor = self._caller.actor
         me = {"name": _plain(actor.label), "by": f"{actor.type} {actor.id}"}
-        async for listed in client.looking(self._folder, self._viewer, me):
+        async for listed in client.looking(self._recording.end, self._viewer, me):
             others = [entry for entry in listed if entry["viewer"] != self._viewer]
             people = [
                 {"name": other["label"]["name"], "you": other["label"]["by"] == me["by"], "typing": other["typing"]}
@@ -339,7 +339,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
                 try:
                     arrived = await self._typist.type(data, self._typed)
                 except DriverError:
-                    if client.status(self._folder).state != "running":
+                    if not await self._is_running():
                         self._input.clear()
                         break
                     await asyncio.sleep(0.05)
@@ -354,9 +354,16 @@ class TerminalSocket(AsyncWebsocketConsumer):
 
         Beside the typing, which does not wait for the database: the line may be gone in a moment.
         """
-        if time.monotonic() - self._touched > 5 and client.status(self._folder).state == "running":
+        if time.monotonic() - self._touched > 5:
             self._touched = time.monotonic()
-            self._using = asyncio.create_task(self._or_break(sync_to_async(self._used)()))
+            self._using = asyncio.create_task(self._or_break(self._use()))
+
+    async def _use(self):
+        if await self._is_running():
+            await sync_to_async(self._used)()
+
+    async def _is_running(self) -> bool:
+        return (await query_in_thread(self._recording.status)).state == "running"
 
     def _used(self):
         """Record typing as activity, and resume the workspace if it is paused."""

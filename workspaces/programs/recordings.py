@@ -1,68 +1,222 @@
-"""Read the recorded output of commands and terminals, from the folder of their shim on this host.
+"""Read the recorded output of commands and terminals: from the folder of their shim, or through the lead's runner.
 
 Works the same while the program runs and after its end. A line of text marks output that was not kept.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlencode
 
-from workspaces.host import paths
-from workspaces.host.place import refuse_elsewhere
+from dashboard.database.threads import query_in_thread
+from workspaces.drivers.base import DriverError
+from workspaces.host import leads, paths
+from workspaces.host.leads import Lead, Unreachable
+from workspaces.operations import runner_client
 from workspaces.shim import client
-from workspaces.shim.recording import Gap, Output, Reader, gap_message, segments
+from workspaces.shim.record import Exit, ShimStatus
+from workspaces.shim.recording import Gap, Output, Reader, Resized, asciicast, gap_message, segments
 
 READ_BYTES = 1 << 18  # read at once
 START_TIMEOUT_S = 10.0  # a follower waits this long for the program to start
 START_POLL_S = 0.05
+STATUS_TIMEOUT_S = 10.0
 
 
-def folder_of(program) -> Path:
-    """Return the folder of a Command or Terminal. Problem 503 if its workspace is on another host.
+def of(program) -> "Recording":
+    """Return the recording of a Command or Terminal. Problem 503 if its workspace is on a host without an address.
 
     In a coroutine, `program` must have been loaded with `workspace__runner`.
     """
-    refuse_elsewhere(program.workspace)
-    return paths.program_of(program.workspace_id, program.operation_id)
+    workspace, lead = program.workspace, leads.lead_of(program.workspace)
+    if lead is None:
+        return Recording(paths.program_of(workspace.pk, program.operation_id))
+    if not lead.address:
+        raise runner_client.elsewhere(workspace, lead)
+    return RecordingElsewhere(workspace, program.operation_id, lead)
 
 
-def length(folder: Path) -> int:
-    """Return the end offset of the output so far."""
-    return max((start + size for start, size in segments(folder)), default=0)
+class Recording:
+    """The output of a program of this host, and how the program goes."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.end: client.ShimEnd | Path = folder  # what the functions of shim/client.py take
+
+    def status(self) -> ShimStatus:
+        """Return the state according to the files in the folder."""
+        return client.status(self.folder)
+
+    def about(self) -> dict:
+        """Return {exists, began_at, printed_at, length}: times as Unix times, None before; length in bytes."""
+        return {
+            "exists": self.folder.exists(),
+            "began_at": _changed_at(self.folder / "claim"),
+            "printed_at": _changed_at(self.folder / "index"),
+            "length": max((start + size for start, size in segments(self.folder)), default=0),
+        }
+
+    def length(self) -> int:
+        """Return the end offset of the output so far."""
+        return self.about()["length"]
+
+    def began_at(self) -> datetime | None:
+        return _moment(self.about()["began_at"])
+
+    def printed_at(self) -> datetime | None:
+        """Return when the program last printed."""
+        return _moment(self.about()["printed_at"])
+
+    def has_started(self) -> bool:
+        return (self.folder / "claim").exists()
+
+    def pieces(self, offset: int = 0) -> Iterator[bytes]:
+        """Yield the output recorded so far, from `offset` on."""
+        reader = Reader(self.folder, offset)
+        try:
+            while (part := reader.next(READ_BYTES)) is not None:
+                yield as_bytes(part)
+        finally:
+            reader.close()
+
+    def tail(self, size: int) -> tuple[bytes, int]:
+        """Return the last `size` bytes of the output so far, and the number of bytes before them."""
+        offset = max(0, self.length() - size)
+        data = b"".join(self.pieces(offset))
+        return data[-size:], offset + max(0, len(data) - size)
+
+    def cast(self, **about) -> Iterator[str]:
+        """Yield the lines of an asciicast, version 2; `about` as `asciicast` takes it."""
+        return asciicast(self.folder, **about)
+
+    async def parts(self, offset: int, *, follow=True, sizes=False) -> AsyncIterator[Output | Gap | Resized]:
+        """Yield the output from `offset` on, as shim/client.py `attach` does."""
+        async with aclosing(client.attach(self.folder, offset, follow=follow, sizes=sizes)) as parts:
+            async for part in parts:
+                yield part
+
+    async def stream(self, offset: int, *, follow: bool) -> AsyncIterator[bytes]:
+        """Yield the output from `offset` on as bytes; with `follow` until the program ends."""
+        if follow:
+            await self._until_started()
+        if await query_in_thread(self._is_there):
+            async with aclosing(self.parts(offset, follow=follow)) as parts:
+                async for part in parts:
+                    yield as_bytes(part)
+
+    def _is_there(self) -> bool:
+        return self.folder.exists()
+
+    async def _until_started(self):
+        for _ in range(round(START_TIMEOUT_S / START_POLL_S)):
+            if await query_in_thread(self.has_started):
+                return
+            await asyncio.sleep(START_POLL_S)
 
 
-def pieces(folder: Path, offset: int = 0) -> Iterator[bytes]:
-    """Yield the output recorded so far, from `offset` on."""
-    reader = Reader(folder, offset)
-    try:
-        while (part := reader.next(READ_BYTES)) is not None:
-            yield _as_bytes(part)
-    finally:
-        reader.close()
+class RecordingElsewhere(Recording):
+    """The same of a program that another host's runner leads."""
+
+    def __init__(self, workspace, program_id, lead: Lead):
+        self.workspace, self.lead, self.path = workspace, lead, f"programs/{program_id}"
+        self.end = _End(self)
+
+    def status(self) -> ShimStatus:
+        found = self.about()["status"]
+        return ShimStatus(**found | {"exit": found["exit"] and _exit(found["exit"])})
+
+    def about(self) -> dict:
+        """Return what the lead says of it, with `status` besides. Problem 503 if it does not answer."""
+        return runner_client.ask("GET", self.workspace, self.path, timeout=STATUS_TIMEOUT_S)
+
+    def has_started(self) -> bool:
+        return self.about()["began_at"] is not None
+
+    def pieces(self, offset: int = 0) -> Iterator[bytes]:
+        yield from runner_client.pieces(self.workspace, f"{self.path}/output", offset=offset)
+
+    def tail(self, size: int) -> tuple[bytes, int]:
+        answer = b"".join(runner_client.pieces(self.workspace, f"{self.path}/tail", size=size))
+        before, _, data = answer.partition(b"\n")
+        return data, int(before)
+
+    def cast(self, **about) -> Iterator[str]:
+        told = json.dumps(about)
+        for piece in runner_client.pieces(self.workspace, f"{self.path}/cast", about=told):
+            yield piece.decode()
+
+    async def parts(self, offset: int, *, follow=True, sizes=False) -> AsyncIterator[Output | Gap | Resized]:
+        """Yield the parts that the lead sends. DriverError if the connection ends before the output does."""
+        asked = urlencode({"offset": offset, "follow": int(follow), "sizes": int(sizes)})
+        reader, writer = await self.open(f"parts?{asked}")
+        try:
+            while (told := json.loads(await reader.readline() or b'{"broken": true}')) != {"end": True}:
+                yield await _part(told, reader)
+        except (OSError, EOFError, ValueError) as error:
+            raise DriverError(f"The connection to {self.lead.host} broke.") from error
+        finally:
+            writer.close()
+
+    def _is_there(self) -> bool:
+        return self.about()["exists"]
+
+    async def open(self, what: str):
+        """Return (reader, writer) of a stream of the lead. DriverError if it cannot be reached."""
+        try:
+            return await leads.open_stream(self.lead, f"/workspaces/{self.workspace.pk}/{self.path}/{what}")
+        except Unreachable as error:
+            raise DriverError(f"{self.lead.host} cannot be reached: {error}.") from error
 
 
-def tail(folder: Path, size: int) -> tuple[bytes, int]:
-    """Return the last `size` bytes of the output so far, and the number of bytes before them."""
-    offset = max(0, length(folder) - size)
-    data = b"".join(pieces(folder, offset))
-    return data[-size:], offset + max(0, len(data) - size)
+class _End(client.ShimEnd):
+    """The shim of a program that another host's runner leads."""
+
+    def __init__(self, recording: RecordingElsewhere):
+        self._recording = recording
+
+    async def connect(self):
+        try:
+            return await self._recording.open("shim")
+        except DriverError as error:
+            raise ConnectionError(str(error)) from error
+
+    async def is_running(self) -> bool:
+        return (await query_in_thread(self._recording.status)).state == "running"
 
 
-async def stream(folder: Path, offset: int, *, follow: bool) -> AsyncIterator[bytes]:
-    """Yield the output from `offset` on; with `follow` until the program ends."""
-    if follow:
-        await _until_started(folder)
-    if folder.exists():
-        async for part in client.attach(folder, offset, follow=follow):
-            yield _as_bytes(part)
+async def _part(told: dict, reader: asyncio.StreamReader) -> Output | Gap | Resized:
+    if "output" in told:
+        return Output(told["output"], await reader.readexactly(told["bytes"]))
+    if "gap" in told:
+        return Gap(*told["gap"])
+    if "size" in told:
+        return Resized(*told["size"])
+    raise EOFError
 
 
-async def _until_started(folder: Path):
-    for _ in range(round(START_TIMEOUT_S / START_POLL_S)):
-        if (folder / "claim").exists():
-            return
-        await asyncio.sleep(START_POLL_S)
+def _exit(told: dict) -> Exit:
+    return Exit(**told | {name: tuple(told[name]) for name in ("leftovers", "blocked")})
 
 
-def _as_bytes(part: Output | Gap) -> bytes:
+def told(recording: Recording) -> dict:
+    """Return what `RecordingElsewhere` reads of a recording of this host."""
+    return recording.about() | {"status": asdict(recording.status())}
+
+
+def as_bytes(part: Output | Gap) -> bytes:
     return part.data if isinstance(part, Output) else f"\r\n[{gap_message(part)}]\r\n".encode()
+
+
+def _changed_at(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def _moment(timestamp: float | None) -> datetime | None:
+    return None if timestamp is None else datetime.fromtimestamp(timestamp, UTC)

@@ -2,20 +2,20 @@
 
 import shlex
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django.conf import settings
 from django.db.models import Q
 
+from dashboard.database.threads import query_in_thread
 from dashboard.models import Actor
-from dashboard.problems import conflict, not_allowed
+from dashboard.problems import Problem, conflict, not_allowed
 from workspaces import operations
 from workspaces.models import EndCode, Operation, Phase, ReasonCode, State, Terminal
 from workspaces.operations import endings, needs_approval
 from workspaces.programs import recordings
 from workspaces.provisioning import isolation
 from workspaces.shim import client
-from workspaces.shim.recording import asciicast
 
 SHELL = ["bash", "-l"]
 # Why a terminal ended, by the kind of the operation that ends all programs of a workspace.
@@ -52,10 +52,7 @@ def name_of(terminal: Terminal) -> str:
 
 def began_at(terminal: Terminal) -> datetime:
     """Return when its recording begins: later than the request, since the workspace may have to resume first."""
-    try:
-        return datetime.fromtimestamp((recordings.folder_of(terminal) / "claim").stat().st_mtime, UTC)
-    except OSError:
-        return terminal.created_at
+    return recordings.of(terminal).began_at() or terminal.created_at
 
 
 def open_at(workspace_id, moment: datetime) -> list[tuple[Terminal, float]]:
@@ -88,10 +85,10 @@ def takes_typing_of(terminal: Terminal, by: Actor) -> bool:
 
 async def type_into(terminal: Terminal, data: bytes):
     """Type approved input into the terminal. Problem 409 if it has ended."""
-    folder = recordings.folder_of(terminal)
-    if client.status(folder).state != "running":
+    recording = recordings.of(terminal)
+    if (await query_in_thread(recording.status)).state != "running":
         raise conflict("The terminal has ended.")
-    await client.send_input(folder, data)
+    await client.send_input(recording.end, data)
 
 
 def check_typing(terminal: Terminal, data: bytes, *, by: Actor):
@@ -114,11 +111,10 @@ def end_of(pk) -> tuple[int | None, str]:
 
 def how_it_ended(terminal: Terminal, ended_by: str = "") -> tuple[int | None, str]:
     """Return (exit status, message) of an ended terminal; `ended_by`: the kind of operation that ended it."""
-    folder = recordings.folder_of(terminal)
     if terminal.swept_at:
         status = terminal.exit_status
         return status, f"{'Ended' if status is None else f'Exited ({status})'}. The recording was deleted."
-    end = client.status(folder).exit if folder.exists() else None
+    end = recordings.of(terminal).status().exit
     if end is None or end.reason == "not_started":
         outcome = terminal.operation.outcome or {}
         return None, outcome.get("reason") or (end.message() if end else "") or "Ended; exit status unknown."
@@ -141,12 +137,12 @@ def cast_of(terminal: Terminal) -> Iterator[str]:
     """Return the recording as the lines of an asciicast, version 2."""
     started_at = terminal.created_at.timestamp()
     size = {"cols": terminal.cols, "rows": terminal.rows}
-    return asciicast(recordings.folder_of(terminal), **size, started_at=started_at, command=name_of(terminal))
+    return recordings.of(terminal).cast(**size, started_at=started_at, command=name_of(terminal))
 
 
 def log_of(terminal: Terminal) -> Iterator[bytes]:
     """Return the recorded output; a line of text marks each gap."""
-    return recordings.pieces(recordings.folder_of(terminal))
+    return recordings.of(terminal).pieces()
 
 
 def state_of(terminal: Terminal) -> tuple[str, str]:
@@ -156,4 +152,7 @@ def state_of(terminal: Terminal) -> tuple[str, str]:
         return "accent", "Starting"
     if not operations.is_over(operation):
         return ("quiet", "Paused") if terminal.workspace.state == State.PAUSED else ("accent", "Live")
-    return "quiet", how_it_ended(terminal)[1]
+    try:
+        return "quiet", how_it_ended(terminal)[1]
+    except Problem:  # its host alone knows how, and cannot be reached
+        return "quiet", "Ended."

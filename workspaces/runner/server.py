@@ -14,16 +14,13 @@ from pathlib import Path
 
 from aiohttp import web
 from django.conf import settings
-from django.db.models import UUIDField
 
-from dashboard.database.prepared import Prepared, Slot
 from dashboard.door.entering import STOPPED
 from dashboard.models import Actor
 from dashboard.problems import Problem, not_found
 from workspaces.drivers.base import DriverError
 from workspaces.host import paths
-from workspaces.models import State, Workspace
-from workspaces.operations.runner_client import ELSEWHERE
+from workspaces.models import State
 from workspaces.runner import (
     bound_files,
     files,
@@ -31,6 +28,7 @@ from workspaces.runner import (
     mcp_servers,
     policy_file,
     reached,
+    recorded,
     redacted_files,
     scrub,
     secret_scan,
@@ -39,6 +37,7 @@ from workspaces.runner import (
 )
 from workspaces.runner.git import sandbox
 from workspaces.runner.installed.routes import routes as installed_routes
+from workspaces.runner.led import led_workspace
 from workspaces.runner.measure import disk_quota, known_files, tree_stats
 from workspaces.runner.operations import pull_request
 from workspaces.runner.run_spec import spec_of
@@ -61,6 +60,7 @@ def application(daemon) -> web.Application:
     app.add_routes(routes)
     app.add_routes(scrub.routes)
     app.add_routes(installed_routes)
+    app.add_routes(recorded.routes)
     return app
 
 
@@ -93,28 +93,6 @@ def _problem(problem: Problem) -> web.Response:
     return web.json_response({"detail": problem.detail, **problem.extra}, status=problem.status)
 
 
-_ROWS = Prepared(
-    lambda: Workspace.objects.select_related("team", "environment", "head", "runner").filter(pk=Slot("pk", UUIDField()))
-)
-
-
-async def _workspace(request) -> Workspace:
-    found = next(iter(await request.app["daemon"].thread(_ROWS.rows, pk=request.match_info["id"])), None)
-    if found is None or found.purged_at:
-        raise not_found("workspace")
-    _refuse_led_elsewhere(found, request.app["daemon"].row)
-    return found
-
-
-def _refuse_led_elsewhere(workspace, row):
-    """Problem 421 naming the runner that acts for the workspace, unless it is this one or none was chosen yet."""
-    lead = workspace.runner
-    if lead is not None and lead.pk != row.pk:
-        named = {"runner": str(lead.pk), "host": lead.host, "address": lead.address}
-        words = f"{workspace.key} is on {lead.host}, which this address cannot reach."
-        raise Problem(ELSEWHERE, words, code="elsewhere", host=lead.host, lead=named)
-
-
 async def _tree(request, workspace):
     return await tree_access.readable_tree(request.app["daemon"], workspace)
 
@@ -133,7 +111,7 @@ def _writable(workspace):
 @routes.get("/workspaces/{id}/listing")
 async def listing(request):
     """→ {"entries": [{name_b64, type, size, mode, mtime, target_b64}]}; "entries" is null if it is not a folder."""
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     found = await request.app["daemon"].thread(files.listing, await _tree(request, workspace), _path(request))
     if found is None:
         return web.json_response({"entries": None})
@@ -154,7 +132,7 @@ async def listing(request):
 @routes.get("/workspaces/{id}/largest")
 async def largest(request):
     """→ {"largest": [{path_b64, bytes}]}; see disk_quota.largest. What is shown beside it is measured first."""
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     await request.app["daemon"].vitals.measure_now(workspace)
     found = await request.app["daemon"].thread(disk_quota.largest, await _tree(request, workspace))
     entries = [{"path_b64": base64.b64encode(path).decode(), "bytes": size} for path, size in found]
@@ -164,7 +142,7 @@ async def largest(request):
 @routes.get("/workspaces/{id}/checkpoint-size")
 async def checkpoint_size(request):
     """→ {"bytes"}: what a checkpoint of the paused workspace would take on the disk."""
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     driver = request.app["daemon"].driver(workspace.environment.driver)
     return web.json_response({"bytes": await driver.checkpoint_bytes(spec_of(workspace, "size"))})
 
@@ -172,14 +150,14 @@ async def checkpoint_size(request):
 @routes.get("/workspaces/{id}/file")
 async def read(request):
     """→ the file's bytes from `offset`, at most `length`; headers X-Size and X-Mode."""
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     return await _send_file(request, await _tree(request, workspace), _path(request))
 
 
 @routes.get("/workspaces/{id}/file/size")
 async def size(request):
     """→ {"size": bytes, "links": hard links} of a regular file."""
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     tree, path = await _tree(request, workspace), _path(request)
     found, links = await request.app["daemon"].thread(files.size, tree, path)
     return web.json_response({"size": found, "links": links})
@@ -188,7 +166,7 @@ async def size(request):
 @routes.get("/workspaces/{id}/bundle")
 async def bundle(request):
     """→ the git bundle that the last `bundle` operation made; it is kept for one download."""
-    made, thread = paths.bundle_of(await _workspace(request)), request.app["daemon"].thread
+    made, thread = paths.bundle_of(await led_workspace(request)), request.app["daemon"].thread
     if not made.is_file():
         raise not_found("bundle")
     with open(made, "rb") as file:
@@ -220,7 +198,7 @@ async def _send_file(request, tree, path: bytes) -> web.StreamResponse:
 @routes.put("/workspaces/{id}/file")
 async def write(request):
     """Respond with {"created": bool}."""
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     _writable(workspace)
     if words := workspace.vitals.get("frozen"):
         raise Problem(507, words)
@@ -234,7 +212,7 @@ async def write(request):
 
 @routes.delete("/workspaces/{id}/file")
 async def delete(request):
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     _writable(workspace)
     daemon = request.app["daemon"]
     async with daemon.tree_lock(workspace.pk):
@@ -246,7 +224,7 @@ async def delete(request):
 @routes.post("/workspaces/{id}/tree")
 async def tree(request):
     """Store the live tree without a snapshot row → {"tree", "entries", "bytes"}."""
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     daemon = request.app["daemon"]
     async with daemon.tree_lock(workspace.pk):
         kept = await daemon.thread(snapshots.scan, workspace, await _tree(request, workspace))
@@ -256,14 +234,14 @@ async def tree(request):
 @routes.post("/workspaces/{id}/tree-stats")
 async def stats(request):
     """{"patterns": [path]} → tree_stats.TreeStats of what the shell patterns match in the live tree."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     return await _tree_stats(request, workspace, [os.fsencode(pattern) for pattern in asked["patterns"]], exact=False)
 
 
 @routes.post("/workspaces/{id}/git-clean")
 async def git_clean(request):
     """{"folder", "flags", "paths"} → tree_stats.TreeStats of what `git clean` would remove, or {"error": sentence}."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     answer = await sandbox.ask(workspace, await _tree(request, workspace), asked | {"what": "clean"})
     if "error" in answer:
         return web.json_response(answer)
@@ -285,7 +263,7 @@ async def _tree_stats(request, workspace, paths: list[bytes], *, exact: bool):
 @routes.post("/workspaces/{id}/git-push")
 async def git_push(request):
     """{"folder", "remote", "refspecs"} → what a push would send where (git/probe.py push), or {"error": sentence}."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     tree = await _tree(request, workspace)
     how = {"seconds": OWN_SECONDS} if asked.get("own") else {}  # a page waits longer than an agent's call
     return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "push"}, **how))
@@ -294,14 +272,14 @@ async def git_push(request):
 @routes.post("/workspaces/{id}/pull-request-base")
 async def pull_request_base(request):
     """Answer {"base"} with what operations/pull_request.py base_branch returns."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     return web.json_response(await pull_request.base_branch(workspace, asked["base"], request.app["daemon"].thread))
 
 
 @routes.post("/workspaces/{id}/git-uncommitted")
 async def git_uncommitted(request):
     """{"folder"} → {"sha256"} of all a commit could include (git/probe.py uncommitted), or {"error": sentence}."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     tree = await _tree(request, workspace)
     return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "uncommitted"}))
 
@@ -309,7 +287,7 @@ async def git_uncommitted(request):
 @routes.post("/workspaces/{id}/git-since")
 async def git_since(request):
     """{"folder", "base"} → {"commits"} that came after `base` (git/probe.py since), or {"error": sentence}."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     tree = await _tree(request, workspace)
     return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "since"}))
 
@@ -321,7 +299,7 @@ async def links(request):
     With "secrets": true also the `secrets` of the tree, with "tools": [name] and "folder" those `installed` there, and
     with "programs": [name] `resolves_to` {name: path} of those that the PATH finds outside the system's folders.
     """
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     tree = await _tree(request, workspace)
     programs = [name for name in asked.get("programs", []) if "/" not in name and "\0" not in name]
     search = await tree_access.search_path(request.app["daemon"], workspace) if programs else ""
@@ -346,7 +324,7 @@ async def links(request):
 @routes.post("/workspaces/{id}/tickets")
 async def tickets(request):
     """{"command", "cwd", "envelope", "reads"} → {"ticket"} for handrail-run: it may run once, in the folder's box."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     _writable(workspace)
     ticket = await held_calls.give_ticket(request.app["daemon"], workspace, **asked)
     return web.json_response({"ticket": ticket})
@@ -355,14 +333,14 @@ async def tickets(request):
 @routes.post("/workspaces/{id}/tickets/ended")
 async def ticket_ended(request):
     """{"ticket", "since"} → {"blocked", "ports"} of the command of a ticket, which has ended (`held_calls.ended`)."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     return web.json_response(await held_calls.ended(request.app["daemon"], workspace, **asked))
 
 
 @routes.post("/workspaces/{id}/passes")
 async def passes(request):
     """{"token", "hosts"} → {}: the command with this pass may reach these hosts (`held_calls.open_hosts`)."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     await held_calls.open_hosts(request.app["daemon"], workspace, **asked)
     return web.json_response({})
 
@@ -370,7 +348,7 @@ async def passes(request):
 @routes.post("/workspaces/{id}/passes/ended")
 async def pass_ended(request):
     """{"token"} → {}: the command with this pass has ended."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     await held_calls.close_hosts(request.app["daemon"], workspace, **asked)
     return web.json_response({})
 
@@ -378,7 +356,7 @@ async def pass_ended(request):
 @routes.post("/workspaces/{id}/redacted-files")
 async def offered_redactions(request):
     """{} → {"files": [path]}: secret files that a program could be let to read, redacted (`redacted_files.py`)."""
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     tree = await _tree(request, workspace)
     return web.json_response({"files": await request.app["daemon"].thread(redacted_files.offered, tree)})
 
@@ -386,7 +364,7 @@ async def offered_redactions(request):
 @routes.post("/workspaces/{id}/previews/{port}")
 async def open_preview(request):
     """→ {"socket": path}: where this port of the workspace's Run is reached; Problem 409 if nothing listens there."""
-    workspace, daemon = await _workspace(request), request.app["daemon"]
+    workspace, daemon = await led_workspace(request), request.app["daemon"]
     run = await daemon.thread(snapshots.open_run, workspace)
     owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
     if owner is None:
@@ -398,7 +376,7 @@ async def open_preview(request):
 @routes.post("/workspaces/{id}/ports/close")
 async def close_port(request):
     """{"port", "by"} → {"closed"}: stop forwarding a port of the folder's box; false if it is not forwarded."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     daemon = request.app["daemon"]
     run = await daemon.thread(snapshots.open_run, workspace)
     forwarded = daemon.network.box_ports(run.pk) if run else None
@@ -409,7 +387,7 @@ async def close_port(request):
 @routes.post("/workspaces/{id}/ports/host")
 async def set_host_ports(request):
     """Let the folder's box reach the ports of this host that its row names, and no others."""
-    workspace, daemon = await _workspace(request), request.app["daemon"]
+    workspace, daemon = await led_workspace(request), request.app["daemon"]
     run = await daemon.thread(snapshots.open_run, workspace)
     if run is not None:
         await daemon.network.set_host_ports(run.pk, workspace.host_ports)
@@ -419,7 +397,7 @@ async def set_host_ports(request):
 @routes.post("/workspaces/{id}/contents")
 async def run_contents(request):
     """{"files": [[path, kind, keeps]], "seconds"} → as bound_files.read, with `content` in base64."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     tree = await _tree(request, workspace)
     search = await tree_access.search_path(request.app["daemon"], workspace)
     seconds = min(float(asked["seconds"]), 10.0)
@@ -434,7 +412,7 @@ async def run_contents(request):
 @routes.post("/workspaces/{id}/mcp-servers")
 async def run_mcp_servers(request):
     """{"tool", "cwd", "seconds"} → {"servers"}: which servers a tool's name may mean, as mcp_servers.read."""
-    workspace, asked = await _workspace(request), await request.json()
+    workspace, asked = await led_workspace(request), await request.json()
     tree, seconds = await _tree(request, workspace), min(float(asked["seconds"]), 10.0)
     reading = request.app["daemon"].thread(mcp_servers.read, workspace, tree, asked["tool"], asked["cwd"], seconds)
     return web.json_response({"servers": await reading})

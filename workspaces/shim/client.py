@@ -99,9 +99,9 @@ async def send_signal(folder: Path, number: int) -> None:
     await _control(folder, {"op": "signal", "signal": number})
 
 
-async def send_input(folder: Path, data: bytes) -> None:
+async def send_input(program: "Path | ShimEnd", data: bytes) -> None:
     """Type into a terminal."""
-    await _control(folder, {"op": "input", "data": base64.b64encode(data).decode()})
+    await _control(program, {"op": "input", "data": base64.b64encode(data).decode()})
 
 
 async def resize(folder: Path, cols: int, rows: int) -> None:
@@ -113,14 +113,40 @@ async def request(folder: Path, message: dict) -> dict:
     return await _ask(folder, message)
 
 
+class ShimEnd:
+    """A program's host process, as viewers reach it: by its folder here, or by way of another host's runner."""
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection to it. Raise OSError."""
+        raise NotImplementedError
+
+    async def is_running(self) -> bool:
+        raise NotImplementedError
+
+
+class _Folder(ShimEnd):
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    async def connect(self):
+        return await _connect(self._folder)
+
+    async def is_running(self) -> bool:
+        return read_status(self._folder).state == "running"
+
+
+def _end_of(program: Path | ShimEnd) -> ShimEnd:
+    return program if isinstance(program, ShimEnd) else _Folder(Path(program))
+
+
 class Typist:
     """A viewer that types, on its own connection; closing it gives up being the speaker (see input.py).
 
     Every method raises DriverError when the shim does not answer or refuses.
     """
 
-    def __init__(self, folder: Path, viewer: str = ""):
-        self._folder = Path(folder)
+    def __init__(self, program: Path | ShimEnd, viewer: str = ""):
+        self._end = _end_of(program)
         self._viewer = viewer  # the key by which `looking` lists it, if it does
         self._connection = None
         self._one_at_a_time = asyncio.Lock()
@@ -134,7 +160,7 @@ class Typist:
             try:
                 return await self._ask({"op": "join", "typist": name})
             except DriverError as error:
-                if not isinstance(error.__cause__, OSError) or read_status(self._folder).state != "running":
+                if not isinstance(error.__cause__, OSError) or not await self._end.is_running():
                     raise
             await asyncio.sleep(POLL_S)
 
@@ -160,7 +186,7 @@ class Typist:
         async with self._one_at_a_time:
             try:
                 if self._connection is None:
-                    self._connection = await _connect(self._folder)
+                    self._connection = await self._end.connect()
                 answer = await _exchange(self._connection, request)
             except OSError as error:
                 self.close()
@@ -170,16 +196,16 @@ class Typist:
         return answer
 
 
-async def looking(folder: Path, viewer: str, label: dict) -> AsyncIterator[list[dict]]:
+async def looking(program: Path | ShimEnd, viewer: str, label: dict) -> AsyncIterator[list[dict]]:
     """List this viewer among those who have the terminal open, for as long as the iterator is read.
 
     Yield the list, this viewer included, each time that it changes, until the program ends (people.py).
     """
-    connection, seen = None, None
+    connection, seen, end = None, None, _end_of(program)
     try:
-        while read_status(folder).state == "running":
+        while await end.is_running():
             try:
-                connection = connection or await _connect(folder)
+                connection = connection or await end.connect()
                 answer = await _exchange(connection, {"op": "look", "viewer": viewer, "label": label, "seen": seen})
             except OSError:
                 if connection:
@@ -315,17 +341,17 @@ class _Watch:
             self.connection = None
 
 
-async def _control(folder: Path, request: dict) -> None:
+async def _control(program: Path | ShimEnd, request: dict) -> None:
     try:
-        await _ask(folder, request)
+        await _ask(program, request)
     except DriverError:
-        if read_status(folder).state == "running":
+        if await _end_of(program).is_running():
             raise
 
 
-async def _ask(folder: Path, request: dict) -> dict:
+async def _ask(program: Path | ShimEnd, request: dict) -> dict:
     try:
-        connection = await _connect(folder)
+        connection = await _end_of(program).connect()
         try:
             answer = await _exchange(connection, request)
         finally:

@@ -66,7 +66,7 @@ def _settled(workspace, kind: str, by: Actor, began, ended) -> Operation:
 
 
 def _record(program, output: bytes):
-    folder = recordings.folder_of(program)
+    folder = recordings.of(program).folder
     folder.mkdir(parents=True, mode=0o700)
     recorder = Recorder(folder, CAP_BYTES)
     recorder.write(output)

@@ -2,11 +2,10 @@
 
 from aiohttp import web
 
-from dashboard.problems import not_found
 from workspaces.host import paths
-from workspaces.models import Workspace
 from workspaces.runner import files
 from workspaces.runner.installed import home_scan
+from workspaces.runner.led import led_workspace
 from workspaces.store import LocalTree
 
 SYSTEM_PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")  # of the host, which sandboxes see
@@ -16,12 +15,8 @@ routes = web.RouteTableDef()
 @routes.get("/workspaces/{id}/installed")
 async def installed(request):
     """→ {"folders", "complete", "hidden"} of the home; see home_scan.py."""
-    thread = request.app["daemon"].thread
-    rows = Workspace.objects.select_related("environment").filter(pk=request.match_info["id"], purged_at=None)
-    workspace = await thread(rows.first)
-    if workspace is None:
-        raise not_found("workspace")
-    return web.json_response(await thread(_installed, workspace))
+    workspace = await led_workspace(request)
+    return web.json_response(await request.app["daemon"].thread(_installed, workspace))
 
 
 def _installed(workspace) -> dict:

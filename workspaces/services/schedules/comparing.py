@@ -60,7 +60,7 @@ def _beginning(run: ScheduledRun) -> str | None:
     if run.command is None or run.command.swept_at:
         return None
     data = b""
-    for piece in recordings.pieces(recordings.folder_of(run.command)):
+    for piece in recordings.of(run.command).pieces():
         data += piece
         if len(data) >= READ_BYTES:
             break

@@ -194,7 +194,7 @@ def _state_after(command: Command) -> str:
 def _digest(command: Command) -> str:
     """Return the SHA-256 of the output as it was kept; "" if it is not on this host."""
     digest, found = hashlib.sha256(), False
-    for piece in recordings.pieces(recordings.folder_of(command)):
+    for piece in recordings.of(command).pieces():
         digest.update(piece)
         found = True
     return digest.hexdigest() if found or not command.output_bytes else ""

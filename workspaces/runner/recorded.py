@@ -1,0 +1,81 @@
+"""The runner's API of programs and their recordings, for webs and queues of other hosts (programs/recordings.py)."""
+
+import json
+
+from aiohttp import web
+
+from dashboard.problems import not_found
+from workspaces.models import Command, Terminal
+from workspaces.programs import recordings
+from workspaces.programs.recordings import Recording
+from workspaces.runner import streams
+from workspaces.runner.led import led_workspace
+
+routes = web.RouteTableDef()
+
+
+async def _recording(request) -> Recording:
+    """Return the recording of a program of the workspace. Problem 404 for one of another workspace."""
+    workspace, operation = await led_workspace(request), request.match_info["operation"]
+    thread = request.app["daemon"].thread
+    for model in (Command, Terminal):
+        program = await thread(model.objects.filter(workspace=workspace, operation=operation).first)
+        if program is not None:
+            program.workspace = workspace
+            return recordings.of(program)
+    raise not_found("program")
+
+
+@routes.get("/workspaces/{id}/programs/{operation}")
+async def about(request):
+    """→ recordings.told: {exists, began_at, printed_at, length, status}."""
+    recording = await _recording(request)
+    return web.json_response(await request.app["daemon"].thread(recordings.told, recording))
+
+
+@routes.get("/workspaces/{id}/programs/{operation}/output")
+async def output(request):
+    """→ what was recorded so far, from `offset` on, with a line of text for each gap."""
+    recording = await _recording(request)
+    return await _send(request, recording.pieces(int(request.query.get("offset", 0))))
+
+
+@routes.get("/workspaces/{id}/programs/{operation}/tail")
+async def tail(request):
+    """→ a line with the number of bytes before, and the last `size` bytes of what was recorded so far."""
+    recording = await _recording(request)
+    data, before = await request.app["daemon"].thread(recording.tail, int(request.query["size"]))
+    return web.Response(body=b"%d\n" % before + data)
+
+
+@routes.get("/workspaces/{id}/programs/{operation}/cast")
+async def cast(request):
+    """→ the lines of an asciicast; `about`: JSON of what `Recording.cast` takes."""
+    recording = await _recording(request)
+    return await _send(request, (line.encode() for line in recording.cast(**json.loads(request.query["about"]))))
+
+
+@routes.get("/workspaces/{id}/programs/{operation}/parts")
+async def parts(request):
+    """Upgrade to a stream of the output's parts from `offset` on (streams.send_parts)."""
+    recording, asked = await _recording(request), request.query
+    follow, sizes = asked.get("follow") == "1", asked.get("sizes") == "1"
+    return await streams.send_parts(request, recording.parts(int(asked["offset"]), follow=follow, sizes=sizes))
+
+
+@routes.get("/workspaces/{id}/programs/{operation}/shim")
+async def shim(request):
+    """Upgrade to a connection to the program's shim."""
+    recording = await _recording(request)
+    return await streams.pass_to_socket(request, recording.folder / "socket")
+
+
+async def _send(request, pieces) -> web.StreamResponse:
+    """Send pieces as they are read, so that a large recording is never in memory."""
+    thread, end = request.app["daemon"].thread, object()
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while (piece := await thread(next, pieces, end)) is not end:
+        await response.write(piece)
+    await response.write_eof()
+    return response
