@@ -1,7 +1,7 @@
 """A terminal over a WebSocket (frames: api.md).
 
-Output comes from the terminal's shim, by way of its host's runner if that is another host, never through a channel
-layer. At most WINDOW unacknowledged bytes are in flight to a viewer, so a stalled one costs no more than its connection.
+Output comes from the terminal's shim (by way of its runner, if that is another host's), never through a channel layer.
+At most WINDOW unacknowledged bytes are in flight to a viewer, so a stalled one costs no more than its connection.
 
 A viewer with `?typist=NAME` gets further frames: `ready` {offset, read_only, live_from, typed}, then {size, cols,
 rows}, {typed, count}, {may, read_only}, {sleep, asleep} and {people, people: [{name, you, typing}]} when they change.

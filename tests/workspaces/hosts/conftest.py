@@ -1,7 +1,6 @@
 """Two hosts of one installation: a HANDRAIL_HOME each, one database, the same keys, and runners that both webs reach."""
 
 import shutil
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,22 +12,22 @@ from tests.support.waiting import until
 
 @pytest.fixture(scope="session")
 def hosts(tmp_path_factory):
-    """`hosts.a` and `hosts.b`, both up; a workspace is led by whichever runner claims it: `hosts.workspace("a")`."""
+    """Both up, with a workspace `far` that has a file, a snapshot and an ended command; see Hosts."""
     folder = tmp_path_factory.mktemp("hosts")
     server = postgres.Server() if postgres.programs() else None
     url = server.url if server else f"sqlite:///{folder}/shared.sqlite3"
     made = []
     try:
-        for name in "ab":
+        for name in ("host-a", "host-b"):
             address = f"127.0.0.1:{free_port()}"
-            host = {"HANDRAIL_HOST_NAME": f"host-{name}", "HANDRAIL_RUNNER_ADDRESS": address, "DATABASE_URL": url}
+            host = {"HANDRAIL_HOST_NAME": name, "HANDRAIL_RUNNER_ADDRESS": address, "DATABASE_URL": url}
             made.append(Product(folder / name, fresh=True, **host))
         first, second = made
         first.start()
         until(lambda: (first.home / "keys" / "vapid").exists())
         shutil.copytree(first.home / "keys", second.home / "keys")
         second.start()
-        yield Hosts(first, second)
+        yield Hosts(made)
     finally:
         for product in reversed(made):
             product.clean_up()
@@ -36,9 +35,23 @@ def hosts(tmp_path_factory):
             server.clean_up()
 
 
-class Hosts(SimpleNamespace):
-    """Two products, each with the API as a lead of the team sees it through its web: `a`, `b`, `on_a`, `on_b`."""
+class Hosts:
+    """Two products, by what they are to the workspace `far`: its host's `own`, and the `other` one.
 
-    def __init__(self, a: Product, b: Product):
-        token = a.person_token("lia", "lead")
-        super().__init__(a=a, b=b, token=token, on_a=Desk(a, token), on_b=Desk(b, token))
+    `through_own` and `through_other` are the API as a lead of the team sees it at each web.
+    """
+
+    def __init__(self, products: list[Product]):
+        first = products[0]
+        self.token = first.person_token("lia", "lead")
+        desk = Desk(first, self.token)
+        desk.create("far")
+        leads = first.shell("from workspaces.models import Workspace; print(Workspace.objects.get(key='far').runner)")
+        names = [product.environment["HANDRAIL_HOST_NAME"] for product in products]
+        self.own = products[names.index(leads)]
+        self.other = products[1 - names.index(leads)]
+        self.through_own, self.through_other = (Desk(product, self.token) for product in (self.own, self.other))
+        self.through_own.call("PUT", "/workspaces/far/files/hello.txt", b"hello\n", None)
+        self.through_own.run("far", "printf one; echo two")
+        self.through_own.post("/workspaces/far/snapshots", {}, None)
+        self.through_own.settled("far")

@@ -1,31 +1,39 @@
 """A workspace of one host, used through the web of another: the same pages, the same bytes, the same refusals."""
 
-import pytest
+import os
+import signal
+
+from tests.support.waiting import until
 
 
-@pytest.fixture(scope="module")
-def place(hosts):
-    """The key of a workspace that host-a leads, with a file, a snapshot and an ended command."""
-    workspace = hosts.on_a.create("far")
-    hosts.on_a.call("PUT", "/workspaces/far/files/hello.txt", b"hello from a\n", None)
-    hosts.on_a.run("far", "printf one; echo two")
-    hosts.on_a.post("/workspaces/far/snapshots", {}, None)
-    hosts.on_a.settled("far")
-    return workspace["key"]
+def test_files_are_read_and_written(hosts):
+    own, other = hosts.through_own, hosts.through_other
+    assert other.get("/workspaces/far/files/hello.txt").body == b"hello\n"
+    assert other.call("PUT", "/workspaces/far/files/written.txt", b"elsewhere", None).status in (200, 201)
+    assert own.get("/workspaces/far/files/written.txt").body == b"elsewhere"
+    names = {entry["name"] for entry in other.get("/workspaces/far/files/").json["entries"]}
+    assert {"hello.txt", "written.txt"} <= names
+    other.call("DELETE", "/workspaces/far/files/written.txt", None, None)
+    assert other.get("/workspaces/far/files/written.txt", 404).json["detail"]
 
 
-def test_files_are_read_and_written(hosts, place):
-    assert hosts.on_b.get(f"/workspaces/{place}/files/hello.txt").body == b"hello from a\n"
-    written = hosts.on_b.call("PUT", f"/workspaces/{place}/files/from-b.txt", b"from b", None)
-    assert written.status in (200, 201)
-    assert hosts.on_a.get(f"/workspaces/{place}/files/from-b.txt").body == b"from b"
-    names = {entry["name"] for entry in hosts.on_b.get(f"/workspaces/{place}/files/").json["entries"]}
-    assert {"hello.txt", "from-b.txt"} <= names
+def test_a_command_is_started_and_its_output_followed(hosts):
+    other = hosts.through_other
+    assert other.run("far", "for i in 1 2 3; do echo $i; sleep 0.2; done") == b"1\n2\n3\n"
+    command = other.post("/workspaces/far/commands", {"command": "for i in 1 2 3; do echo $i; sleep 0.3; done"}).json
+    assert other.get(f"/commands/{command['id']}/output?follow=1").body == b"1\n2\n3\n"
+    assert other.get(f"/commands/{command['id']}/output?offset=2").body == b"2\n3\n"
+    assert other.get(f"/commands/{command['id']}").json["output_bytes"] == 6
 
 
-def test_a_command_is_started_and_its_output_followed(hosts, place):
-    assert hosts.on_b.run(place, "for i in 1 2 3; do echo $i; sleep 0.2; done") == b"1\n2\n3\n"
-    command = hosts.on_b.post(f"/workspaces/{place}/commands", {"command": "for i in 1 2 3; do echo $i; sleep 0.3; done"})
-    followed = hosts.on_b.get(f"/commands/{command.json['id']}/output?follow=1").body
-    assert followed == b"1\n2\n3\n"
-    assert hosts.on_b.get(f"/commands/{command.json['id']}/output?offset=2").body == b"2\n3\n"
+def test_a_lead_that_was_killed_is_unreachable_and_nothing_is_gone(hosts):
+    os.kill(hosts.own.part_pid("runner"), signal.SIGKILL)
+    seen = []
+
+    def is_back():
+        seen.append(hosts.through_other.get("/workspaces/far/files/hello.txt", None))
+        return seen[-1].status == 200
+
+    until(is_back)
+    assert seen[-1].body == b"hello\n"
+    assert {(answer.status, answer.json["code"]) for answer in seen[:-1]} <= {(503, "unreachable")}
