@@ -144,7 +144,7 @@ class At:
 
     def __init__(self, environment):
         self.environment, self.source, self.pk, self.key = environment, {}, uuid.uuid4(), "x"
-        self.own_folder, self.labels = "", {}
+        self.own_folder, self.labels, self.runner_id = "", {}, None
 
 
 @pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""Two hosts of one installation: a HANDRAIL_HOME each, one database, the same keys, and runners that both webs reach."""
+"""Two hosts of one installation: each a HANDRAIL_HOME, with one database, the same keys, and runners with addresses."""
 
 import shutil
 
