@@ -33,8 +33,7 @@ def of(workspace) -> PolicyFile | None:
     if workspace is None:
         return None
     try:
-        path = f"/workspaces/{workspace.pk}/policy-file"
-        found = runner_client.ask("POST", path, body=b"{}", timeout=RUNNER_TIMEOUT)
+        found = runner_client.ask("POST", workspace, "policy-file", body=b"{}", timeout=RUNNER_TIMEOUT)
     except Problem:
         return _last(workspace)
     return _row(workspace, found) if found else None

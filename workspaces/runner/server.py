@@ -421,7 +421,7 @@ async def run_mcp_servers(request):
 @routes.post("/workspaces/{id}/policy-file")
 async def run_policy_file(request):
     """{} → as policy_file.read."""
-    workspace = await _workspace(request)
+    workspace = await led_workspace(request)
     tree = await _tree(request, workspace)
     return web.json_response(await request.app["daemon"].thread(policy_file.read, tree))
 
