@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("approvals", "0006_attention"),
+        ("approvals", "0009_escalation"),
     ]
 
     operations = [
