@@ -18,6 +18,7 @@ from dashboard.keys.key_files import make_private, read_or_make
 from dashboard.net.addresses import in_url, local_preview_host, shared_domain, to_call
 from dashboard.net.decision_point import read_decision_point
 from dashboard.net.oidc_settings import read_rules, refused_issuer
+from dashboard.net.upstream import Upstream, read_authorities, read_no_proxy, read_proxy
 from dashboard.net.upstreams import read_upstreams
 from dashboard.net.witness import read_certificates, read_witness
 from dashboard.text.setting_values import (
@@ -87,6 +88,14 @@ HANDRAIL_EGRESS_NETWORKS = env_read("HANDRAIL_EGRESS_NETWORKS", "networks such a
 HANDRAIL_EGRESS_HOSTS = env("HANDRAIL_EGRESS_HOSTS")
 if HANDRAIL_EGRESS_HOSTS and not Path(HANDRAIL_EGRESS_HOSTS).is_file():
     raise refused("HANDRAIL_EGRESS_HOSTS", "a file that is there", HANDRAIL_EGRESS_HOSTS)
+# The company's proxy, by which workspaces and Handrail itself leave; what goes straight; the company's authorities.
+HANDRAIL_UPSTREAM_PROXY = env_read("HANDRAIL_UPSTREAM_PROXY", "the address of a proxy", read_proxy, is_secret=True)
+HANDRAIL_UPSTREAM_NO_PROXY = env("HANDRAIL_UPSTREAM_NO_PROXY")
+HANDRAIL_UPSTREAM = Upstream(
+    HANDRAIL_UPSTREAM_PROXY,
+    env_read("HANDRAIL_UPSTREAM_NO_PROXY", "hosts and networks with commas between them", read_no_proxy),
+    env_read("HANDRAIL_UPSTREAM_CA", "a file of certificates in PEM", read_authorities),
+)
 # Private networks that notifications may be sent to (an ntfy of one's own, say), and the operator's contact for push
 # services, a mailto: or https: address.
 HANDRAIL_NOTIFY_NETWORKS = env_read("HANDRAIL_NOTIFY_NETWORKS", "networks such as 10.1.0.0/16,fd00::/8", read_networks)

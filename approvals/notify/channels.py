@@ -3,6 +3,8 @@
 Only services and parameters of these lists: others of apprise run programs, or read files of this machine.
 """
 
+import sys
+from types import SimpleNamespace
 from urllib.parse import parse_qsl, urlsplit
 
 from django.db import transaction
@@ -10,6 +12,7 @@ from django.db import transaction
 from approvals.models import Channel
 from dashboard.database import clock
 from dashboard.keys import keyring
+from dashboard.net import outbound
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict, invalid
 from dashboard.workers.outbox import NotSent
@@ -97,4 +100,25 @@ def encrypted_column():
 def _plugin(url: str):
     import apprise  # here: it takes half a second, and only the queue and one form need it
 
-    return apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    plugin = apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    if plugin is not None:
+        _send_by_our_seam(sys.modules[type(plugin).__module__])
+    return plugin
+
+
+def _send_by_our_seam(module):
+    """Make a plugin's module use `outbound` where it would call requests, whose proxies apprise cannot be told."""
+    requests = getattr(module, "requests", None)
+    if requests is None or isinstance(requests, SimpleNamespace):
+        return  # e-mail, which goes straight to its server
+
+    def by(method: str):
+        return lambda url, *args, **options: _requested(method, url, *args, **options)
+
+    methods = {method: by(method) for method in ("get", "post", "put", "delete", "head", "patch")}
+    module.requests = SimpleNamespace(**vars(requests) | methods)
+
+
+def _requested(method: str, url: str, *args, **options):
+    with outbound.session() as session:
+        return getattr(session, method)(url, *args, **options)

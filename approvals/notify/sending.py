@@ -21,6 +21,7 @@ from approvals.notify.devices import has_live_session
 from approvals.notify.hashes import sha256
 from dashboard import json_text
 from dashboard.database import clock
+from dashboard.net import outbound
 from dashboard.workers.outbox import Message, NotNeeded, NotSent, Sender
 from workspaces.services.outbound import Unreachable, only_reachable
 
@@ -174,7 +175,7 @@ def _contact() -> str:
 def _post(endpoint: str, body: bytes, headers: dict) -> None:
     sent = headers | {"Content-Encoding": "aes128gcm", "Content-Type": "application/octet-stream"}
     try:
-        answer = requests.post(endpoint, data=body, headers=sent, timeout=TIMEOUT, allow_redirects=False, stream=True)
+        answer = outbound.post(endpoint, data=body, headers=sent, timeout=TIMEOUT, allow_redirects=False, stream=True)
         answer.close()  # nothing of the answer is needed but its status
     except Unreachable as error:
         raise NotSent(str(error), again=False) from None

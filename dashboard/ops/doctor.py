@@ -17,7 +17,7 @@ from dashboard.event_log import triggers, witness
 from dashboard.event_log.verify import RENDER_SECONDS, verify_in_time
 from dashboard.models import BackupPlan, Team
 from dashboard.net.addresses import in_url, to_call
-from dashboard.ops import database, host_findings, scheduled_backups
+from dashboard.ops import database, host_findings, scheduled_backups, upstream_proxy
 from dashboard.ops.findings import Finding
 from dashboard.people import passkeys, sso
 from dashboard.workers import lanes, loop_watch
@@ -56,6 +56,7 @@ def examine(*, deep: bool) -> list[Finding]:
         *_break_glass(),
         *_backups(),
         *_drivers(),
+        *(upstream_proxy.findings() if deep else []),
     ]
 
 

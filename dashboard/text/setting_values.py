@@ -136,10 +136,11 @@ def env_program(name: str) -> str:
     return raw
 
 
-def env_read(name: str, must_be: str, read: Callable):
-    """Return what `read` makes of the text; a ValueError of it says what is wrong."""
+def env_read(name: str, must_be: str, read: Callable, *, is_secret: bool = False):
+    """Return what `read` makes of the text; a ValueError of it says what is wrong. A secret is not quoted then."""
     raw = env(name)
     try:
         return read(raw)
     except ValueError as error:
-        raise ImproperlyConfigured(f"{name} must be {must_be}, not {raw!r}: {str(error).rstrip('.')}.") from None
+        was = "" if is_secret else f", not {raw!r}"
+        raise ImproperlyConfigured(f"{name} must be {must_be}{was}: {str(error).rstrip('.')}.") from None

@@ -51,6 +51,10 @@ def test_each_wrong_value_is_refused_in_one_sentence(name, monkeypatch, tmp_path
     tried = [value for value in [*WRONG, *MORE.get(name, [])] if value not in right]
     if name in ("HANDRAIL_GIT_HOSTS", "HANDRAIL_PULL_FROM"):  # a number may be a host's name
         tried = ["banana split"]
+    if name == "HANDRAIL_UPSTREAM_NO_PROXY":  # blanks part its rules, and a number may be a name
+        tried = ["10.0.0.0/99", "a:b:c"]
+    if name == "HANDRAIL_UPSTREAM_PROXY":  # the same
+        tried = ["banana split", "http://me:secret-word@proxy.example/path"]
     if name == "DOCKER_HOST":
         monkeypatch.delenv("HANDRAIL_DOCKER_HOST", raising=False)
     assert tried
@@ -62,7 +66,7 @@ def test_each_wrong_value_is_refused_in_one_sentence(name, monkeypatch, tmp_path
         assert re.fullmatch(rf"{name}.* (must be|can't be|needs) .+\.", sentence) or re.fullmatch(
             rf"{name} (must be|can't be|needs) .+\.", sentence
         ), sentence
-        assert value in sentence or name == "DATABASE_URL", sentence
+        assert value in sentence or name in ("DATABASE_URL", "HANDRAIL_UPSTREAM_PROXY"), sentence
         assert "secret-word" not in sentence
 
 

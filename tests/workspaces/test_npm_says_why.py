@@ -20,4 +20,4 @@ def test_a_broken_chain_names_the_address_and_the_way_on(tmp_path, monkeypatch):
         npm.bring("x@1.2.3", tmp_path)
     told = refused.value.detail
     assert (refused.value.status, "https://registry.example.org/x" in told) == (503, True)
-    assert told.endswith("NODE_EXTRA_CA_CERTS.")
+    assert told.endswith("HANDRAIL_UPSTREAM_CA.")

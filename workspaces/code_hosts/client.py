@@ -6,6 +6,8 @@ A redirect, as of a renamed repository, is followed with the same method within 
 import json
 from urllib.parse import urljoin, urlsplit
 
+from dashboard.net import outbound
+
 SECONDS = 30
 MAX_ANSWER = 4 * 1024**2  # bytes
 MAX_REDIRECTS = 3
@@ -27,7 +29,9 @@ class Client:
 
         from workspaces.code_hosts.pinned import Pinned
 
-        resolver = Pinned(self.addresses) if self.addresses else None
+        # A proxy looks the host's name up itself, and its own name is not among the addresses.
+        is_pinned = self.addresses and outbound.upstream().proxy is None
+        resolver = Pinned(self.addresses) if is_pinned else None
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(resolver=resolver),
             timeout=aiohttp.ClientTimeout(total=SECONDS),
@@ -52,7 +56,9 @@ class Client:
         import aiohttp
 
         try:
-            async with self.session.request(method, url, headers=headers, json=body, allow_redirects=False) as response:
+            by = await outbound.aiohttp_options(url)
+            asked = {"headers": headers, "json": body, "allow_redirects": False}
+            async with self.session.request(method, url, **asked, **by) as response:
                 raw = bytearray()
                 async for piece in response.content.iter_chunked(64 * 1024):
                     raw += piece

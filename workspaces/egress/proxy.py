@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
-from . import internal_api
+from dashboard.net.upstream import ProxyAddress, Upstream
+
+from . import by_proxy, internal_api
 from .addresses import Network, Resolve, Unresolved, resolve_by_system, resolve_public
 from .answers import Refused, linger, send_error
 from .attempts import Attempt, Block, BlockCode
@@ -66,11 +68,15 @@ class Proxy:
         passes: Passes | None = None,
         back: Back | None = None,
         own_names: Iterable[str] = (),
+        upstream: Upstream = Upstream(),  # noqa: B008 - immutable
     ):
-        """`back` connects to the workspace's own loopback, which `own_names` stand for as well."""
+        """`back` connects to the workspace's own loopback, which `own_names` stand for as well.
+
+        `upstream`: a company's proxy, by which hosts are reached.
+        """
         self.passes = passes or Passes()
         self.rules, self.resolve, self.networks = rules, resolve, tuple(networks)
-        self.web, self.workspace = web, workspace
+        self.web, self.workspace, self.upstream = web, workspace, upstream
         self.back, self.own_names = back, frozenset(name.lower() for name in own_names)
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task] = set()
@@ -261,18 +267,33 @@ class Proxy:
         advice = f" {self.rules.how_to_allow(attempt.host, attempt.port)}" if status in (403, 407) else ""
         raise Refused(status, f"Blocked by Handrail: {attempt.host}:{attempt.port}: {block.message}.{advice}")
 
-    async def _connect(self, attempt: Attempt) -> Peer:
-        """Connect to the host if it is allowed, resolving its name only once (no DNS rebinding)."""
+    async def _connect(self, attempt: Attempt, *, plain: bool = False) -> Peer:
+        """Connect to the host if it is allowed, resolving its name only once (no DNS rebinding).
+
+        `plain`: for one plain request, which a company's proxy takes with the whole address.
+        """
         if not attempt.token and (block := await self.rules.check(attempt.host, attempt.port)):
             self._block(attempt, block)
         try:
             addresses = await resolve_public(attempt.host, self.resolve, self.networks)
         except Unresolved as error:
-            self._block(attempt, error.block, 502)
+            # A name that is not known here may be known to the company's proxy; a private one is refused as ever.
+            if error.block.code != BlockCode.UNRESOLVED or not self.upstream.on_the_way_to(attempt.host, attempt.port):
+                self._block(attempt, error.block, 502)
+            addresses = []
         try:
+            if proxy := self.upstream.on_the_way_to(attempt.host, attempt.port, addresses):
+                return await self._open_by(proxy, attempt, plain=plain)
             return await self._open(addresses[:MAX_ADDRESSES], attempt.port, "the host does not answer")
         except Refused as refused:
             self._block(attempt, Block(BlockCode.UNREACHABLE, str(refused)), 502)
+
+    async def _open_by(self, proxy: ProxyAddress, attempt: Attempt, *, plain: bool) -> Peer:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                return await by_proxy.opened(proxy, self.upstream, attempt.host, attempt.port, plain=plain)
+        except (OSError, EOFError, TimeoutError) as error:
+            raise Refused(502, by_proxy.in_words(proxy, error)) from None
 
     async def _open(self, addresses, port: int, otherwise: str) -> Peer:
         for address in addresses:
@@ -291,7 +312,7 @@ class Proxy:
         attempt.allowed = True
 
     async def _forward(self, program: Peer, head: RequestHead, attempt: Attempt, host: Peer | None = None):
-        host = host or await self._connect(attempt)
+        host = host or await self._connect(attempt, plain=not head.asks_for_websocket)
         named = attempt.host if attempt.port == 80 else f"{attempt.host}:{attempt.port}"
         try:
             await self._admit(attempt)
@@ -303,7 +324,12 @@ class Proxy:
 
     async def _exchange(self, program: Peer, host: Peer, head: RequestHead, flow: Flow, named: str):
         send = head.forwarded_for_websocket if head.asks_for_websocket else head.forwarded
-        request = send(("host", named), without=frozenset({"host"}))
+        more = []
+        if host.proxy is not None:
+            head = replace(head, target=f"http://{named}{head.target}")
+            send = head.forwarded
+            more = [("proxy-authorization", host.proxy.authorization)] if host.proxy.user else []
+        request = send(("host", named), *more, without=frozenset({"host"}))
         try:
             await exchange(program, host, flow, head.connection, request)
         except BadHead as error:

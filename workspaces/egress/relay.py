@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import h11
 
+from dashboard.net.upstream import ProxyAddress
+
 from .attempts import Attempt
 from .http_head import MAX_HEAD_BYTES, forwarded_response, read_response, switched
 
@@ -22,6 +24,7 @@ class Peer:
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    proxy: ProxyAddress | None = None  # of a company, that takes a plain request with its whole address
 
     async def close(self):
         self.writer.close()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from dashboard.net import outbound
 from dashboard.problems import unavailable
 from workspaces.store import Cancelled
 
@@ -39,7 +40,7 @@ def bring(
     line.append("--fetch-retry-maxtimeout=10000")  # ms; npm's own is a minute, for each try
     process = subprocess.Popen(
         [*line, package],
-        env={name: value for name, value in os.environ.items() if not name.startswith(OURS)},
+        env={name: value for name, value in os.environ.items() if not name.startswith(OURS)} | outbound.variables(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -92,5 +93,5 @@ def _why(package: str, printed: str) -> str:
     lines = [line for line in printed.strip().splitlines() if "error" in line.lower()]
     words = list(dict.fromkeys([*lines[:1], *(line for line in lines if "request to" in line)][:2]))
     if any("CERT" in line for line in lines):
-        words.append("If a proxy here signs TLS itself, name the file of its CA in NODE_EXTRA_CA_CERTS.")
+        words.append("If a proxy here signs TLS itself, name the file of its CA in HANDRAIL_UPSTREAM_CA.")
     return f"npm could not bring {package}: {' '.join(words or ['it says nothing'])[:500]}"

@@ -220,6 +220,7 @@ class Network:
             passes=self.passes(owner.run_id),
             back=partial(connect_back, self.daemon, self._opener, owner),
             own_names=own_names(workspace),
+            upstream=settings.HANDRAIL_UPSTREAM,
         )
 
     def is_open(self, run_id) -> bool:

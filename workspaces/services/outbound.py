@@ -1,18 +1,22 @@
 """Which addresses notifications may be sent to: public ones, and the private networks that the operator lists.
 
 Endpoints and channels are typed by people, so this process must not become their way to services beside it. The check
-is made on each connection, after names were looked up: it also holds for redirects and for names that change.
+is made on each connection, after names were looked up: it also holds for redirects and for names that change. Where the
+company's proxy connects, it is the name that is checked, as far as this machine can look it up; the proxy may find
+another address for it.
 """
 
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from ipaddress import ip_address
+from socket import SOCK_STREAM, getaddrinfo
 from threading import Lock
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from dashboard.net import outbound
 from dashboard.net.addresses import is_loopback
 from workspaces.egress.addresses import may_be_reached
 
@@ -21,6 +25,7 @@ MAX_ENDPOINT = 2000  # characters
 _lock = Lock()
 _guards = 0
 _installed = False
+_proxies: set[tuple[str, int]] = set()  # (address, port) of the company's proxy
 _here: ContextVar["Guard | None"] = ContextVar("guard", default=None)
 
 
@@ -102,13 +107,37 @@ def _install():
 
 
 def _check(event: str, arguments: tuple):
-    if event != "socket.connect":
+    if event not in ("socket.connect", outbound.BY_PROXY):
         return
     here = _here.get()
     if not _guards and here is None:
         return
-    address = arguments[1]
-    if not isinstance(address, tuple) or not may_be_sent_to(str(address[0]).partition("%")[0]):
+    is_good = _may_be_named(*arguments) if event == outbound.BY_PROXY else _may_be_connected(arguments[1])
+    if not is_good:
         if here is not None:
             here.refused = True
         raise Unreachable("It leads to a private or special address.")
+
+
+def _may_be_connected(address) -> bool:
+    if not isinstance(address, tuple):
+        return False
+    host, port = str(address[0]).partition("%")[0], address[1]
+    return may_be_sent_to(host) or (host, port) in _proxies
+
+
+def _may_be_named(host: str, port: int, proxy_host: str, proxy_port: int) -> bool:
+    """Return whether a proxy may be asked for this host, and let the proxy itself be connected to from then on."""
+    found = _looked_up(host, port)
+    if found and not all(may_be_sent_to(address.partition("%")[0]) for address in found):
+        return False
+    _proxies.update((address.partition("%")[0], proxy_port) for address in _looked_up(proxy_host, proxy_port))
+    return True
+
+
+def _looked_up(host: str, port: int) -> list[str]:
+    """Return the addresses of a name; none if only the proxy may know it."""
+    try:
+        return [info[4][0] for info in getaddrinfo(host, port, type=SOCK_STREAM)]
+    except (OSError, UnicodeError):
+        return []

@@ -12,6 +12,7 @@ from approvals.agent_runs.model_relay import accounts, bodies
 from approvals.agent_runs.model_relay.providers import Provider, UsageReader
 from approvals.models import ModelCall
 from dashboard.database.threads import query_in_thread
+from dashboard.net import outbound
 
 CONNECT_SECONDS = 15
 QUIET_SECONDS = 600  # without a byte: models think for minutes
@@ -95,8 +96,9 @@ async def _answer(request: Request, state: Exchange, send):
     async with aiohttp.ClientSession(timeout=timeout, cookie_jar=jar, auto_decompress=False) as session:
         try:
             state.is_sent = True
-            sent = session.post(request.url, data=request.data, headers=request.sent_headers, allow_redirects=False)
-            async with sent as response:
+            by = await outbound.aiohttp_options(request.url)
+            asked = {"data": request.data, "headers": request.sent_headers, "allow_redirects": False}
+            async with session.post(request.url, **asked, **by) as response:
                 await _stream(response, state, send)
         except FAILED as error:
             if state.status is not None:

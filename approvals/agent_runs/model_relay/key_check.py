@@ -9,6 +9,7 @@ from approvals.agent_runs.model_relay import forwarding
 from approvals.agent_runs.model_relay.providers import PROVIDERS, Provider
 from dashboard import json_text
 from dashboard.models import Actor, Event, Team
+from dashboard.net import outbound
 from dashboard.problems import conflict
 from workspaces import secrets
 
@@ -49,8 +50,9 @@ async def _ask(request: forwarding.Request, model: str) -> Answer:
     timeout, provider = aiohttp.ClientTimeout(total=SECONDS), request.provider
     try:
         async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
-            sent = session.post(request.url, data=request.data, headers=request.sent_headers, allow_redirects=False)
-            async with sent as response:
+            by = await outbound.aiohttp_options(request.url)
+            asked = {"data": request.data, "headers": request.sent_headers, "allow_redirects": False}
+            async with session.post(request.url, **asked, **by) as response:
                 said = await response.content.read(MAX_BODY)
                 return Answer(response.status, _in_words(provider, response.status, said, model))
     except forwarding.FAILED as error:

@@ -6,7 +6,6 @@ Only calls that would run are looked at, so that no name or address is contacted
 import http.client
 import ipaddress
 import socket
-import ssl
 import threading
 import time
 from contextlib import closing
@@ -15,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 from django.conf import settings
 
 from approvals.policy.web import BadAddress, parts_of
+from dashboard.net import outbound
 from workspaces.egress.addresses import listed_in, may_be_reached
 
 RESOLVE_SECONDS, REDIRECT_SECONDS = 1.0, 1.5
@@ -80,14 +80,14 @@ def _moved_to(url: str, address: str, seconds: float) -> str | None:
     scheme, host, port = parts_of(url)
     split = urlsplit(url)
     connection = http.client.HTTPConnection(host, port or {"http": 80, "https": 443}[scheme], timeout=seconds)
-    plain = socket.create_connection((str(ipaddress.ip_address(address)), connection.port), seconds)
+    plain = outbound.connect(host, connection.port, seconds, addresses=(str(ipaddress.ip_address(address)),))
     # A server that sends byte after byte would never reach the time limit of one read.
     end = threading.Timer(seconds, plain.shutdown, [socket.SHUT_RDWR])
     end.start()
     with closing(plain), closing(connection):
         try:
             secure = scheme == "https"
-            connection.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=host) if secure else plain
+            connection.sock = outbound.wrapped(plain, host) if secure else plain
             path = (split.path or "/") + (f"?{split.query}" if split.query else "")
             connection.request("HEAD", path, headers={"User-Agent": "Handrail"})
             response = connection.getresponse()

@@ -1,18 +1,15 @@
-"""Ask OPA over its data API: POST {"input": document}, and {"result": {decision, reason, without}} comes back.
-
-No Django here.
-"""
+"""Ask OPA over its data API: POST {"input": document}, and {"result": {decision, reason, without}} comes back."""
 
 import http.client
 import json
 import socket
-import ssl
 import threading
 from contextlib import closing
 from urllib.parse import urlsplit
 
 from approvals.evaluation.decision_point.answers import TIER_OF, Answer, NoAnswer, allowed, answer
 from dashboard import json_text
+from dashboard.net import outbound
 
 NAME = "OPA"
 MAX_ANSWER = 64 * 1024  # bytes
@@ -53,15 +50,14 @@ def _post(address: str, body: bytes, seconds: float) -> tuple[int, bytes]:
     is_secure = parts.scheme == "https"
     port = parts.port or (443 if is_secure else 80)
     connection = http.client.HTTPConnection(parts.hostname, port, timeout=seconds)
-    plain = socket.create_connection((parts.hostname, port), seconds)
+    plain = outbound.connect(parts.hostname, port, seconds)
     # A server that sends byte after byte would never reach the time limit of one read.
     end = threading.Timer(seconds, _shut, [plain])
     end.daemon = True
     end.start()
     with closing(plain), closing(connection):
         try:
-            secure = ssl.create_default_context() if is_secure else None
-            connection.sock = secure.wrap_socket(plain, server_hostname=parts.hostname) if secure else plain
+            connection.sock = outbound.wrapped(plain, parts.hostname) if is_secure else plain
             connection.request("POST", parts.path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             found = response.read(MAX_ANSWER)

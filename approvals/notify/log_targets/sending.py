@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -27,7 +26,7 @@ from dashboard.files.locks import take_lock
 from dashboard.keys import keyring
 from dashboard.keys.key_files import make_private
 from dashboard.models import Event, Membership, Role
-from dashboard.net import standard_webhooks
+from dashboard.net import outbound, standard_webhooks
 from dashboard.workers.outbox import Message, NotNeeded, NotSent, Sender
 from workspaces.services.outbound import only_reachable
 
@@ -94,7 +93,7 @@ def _to_webhook(target: LogTarget, events: list[Event], now: datetime) -> Callab
 def _post(address: str, body: bytes, headers: dict):
     try:
         with only_reachable():
-            answer = requests.post(
+            answer = outbound.post(
                 address, data=body, headers=headers, timeout=TIMEOUT, allow_redirects=False, stream=True
             )
             answer.close()
@@ -112,9 +111,9 @@ def _to_syslog(target: LogTarget, events: list[Event], now: datetime) -> Callabl
 
 def _to_socket(address: str, body: bytes):
     parts = urlsplit(address)
-    with only_reachable(), socket.create_connection((parts.hostname, parts.port), timeout=TIMEOUT) as plain:
+    with only_reachable(), outbound.connect(parts.hostname, parts.port, TIMEOUT) as plain:
         if parts.scheme == "tls":
-            with ssl.create_default_context().wrap_socket(plain, server_hostname=parts.hostname) as secure:
+            with outbound.wrapped(plain, parts.hostname) as secure:
                 secure.sendall(body)
                 secure.unwrap()
             return

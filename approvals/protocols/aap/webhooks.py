@@ -1,6 +1,6 @@
 """Webhooks to the receivers of instances, signed as Standard Webhooks has it.
 
-Each attempt ends after TIMEOUT. Redirects, proxies and cookies are not used.
+Each attempt ends after TIMEOUT. Redirects and cookies are not used, and no proxy but the installation's.
 """
 
 import json
@@ -16,7 +16,7 @@ from approvals.models import AapInstance, AapRequest
 from approvals.models.aap import RETRY_FOR
 from approvals.protocols.aap import wire
 from approvals.protocols.aap.registrations import Delivery
-from dashboard.net import standard_webhooks
+from dashboard.net import outbound, standard_webhooks
 from dashboard.workers.outbox import NotSent
 from workspaces.services.outbound import only_reachable_in_task
 
@@ -95,7 +95,8 @@ async def _post(url: str, secret: str, message: dict, now: datetime):
             async with session:
                 # `encoded`: exactly the registered URL.
                 to = URL(url, encoded=True)
-                async with session.post(to, data=body, headers=headers, allow_redirects=False) as answer:
+                by = await outbound.aiohttp_options(url)
+                async with session.post(to, data=body, headers=headers, allow_redirects=False, **by) as answer:
                     yield answer
         except FAILURES as error:
             if guard.refused:

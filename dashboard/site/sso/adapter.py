@@ -1,9 +1,11 @@
 """Find, link or create the account of a person whom the identity provider has signed in, set its roles, or refuse."""
 
 import logging
+from functools import partial
 
 from allauth.account.internal.emailkit import valid_email_or_none
 from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount import app_settings
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialAccount
 from allauth.socialaccount.providers.base.constants import AuthError, AuthProcess
@@ -17,6 +19,7 @@ from django.utils.translation import gettext
 
 from approvals.notify.devices import forget_session
 from dashboard.models import Actor
+from dashboard.net import outbound
 from dashboard.people import group_roles, sso
 from dashboard.people.sign_ins import record_for_person
 from dashboard.site.sso.protocol import SingleSignOn, app_of
@@ -27,6 +30,11 @@ ACTOR = Actor.system("single sign-on")
 
 class SingleSignOnAdapter(DefaultSocialAccountAdapter):
     """allauth's adapter: one provider, accounts by rules of groups, and no link to an account that is there already."""
+
+    def get_requests_session(self):
+        session = outbound.session()
+        session.request = partial(session.request, timeout=app_settings.REQUESTS_TIMEOUT)
+        return session
 
     def list_apps(self, request, provider=None, client_id=None) -> list:
         found = sso.in_force()

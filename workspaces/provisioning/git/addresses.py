@@ -75,7 +75,7 @@ def check_git(address: str, ref: str = "") -> Git:
     # Rebuild the address from its checked parts, so that git and curl cannot parse it differently from us.
     where = f"[{host}]" if ":" in host else host
     rebuilt = f"{user}{where}:{path}" if scp else f"{scheme}://{user}{where}:{port}{path}"
-    return Git(rebuilt, ref, scheme, host, port, public_addresses(host, port), path)
+    return Git(rebuilt, ref, scheme, host, port, public_addresses(host, port, named=scheme.startswith("http")), path)
 
 
 def _parts(address: str) -> tuple[str, str, str, int, str]:
@@ -126,13 +126,18 @@ def allowed_folder(path: str, what: str) -> Path:
     return real
 
 
-def public_addresses(host: str, port: int) -> tuple[str, ...]:
-    """Resolve the host; Problem 422 if an address is private (egress/addresses.py) and the settings forbid that."""
+def public_addresses(host: str, port: int, *, named: bool = False) -> tuple[str, ...]:
+    """Resolve the host; Problem 422 if an address is private (egress/addresses.py) and the settings forbid that.
+
+    () for a name that only the company's proxy may know, where it is sent by name (`named`).
+    """
     try:
         found = listed_in(settings.HANDRAIL_EGRESS_HOSTS, host) or [
             info[4][0] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         ]
     except (OSError, UnicodeError):
+        if named and settings.HANDRAIL_UPSTREAM.on_the_way_to(host, port):
+            return ()  # the company's proxy may know it
         raise invalid(f"Can't resolve {host}.") from None
     if not settings.HANDRAIL_PRIVATE_SOURCES:
         for address in found:

@@ -1,4 +1,4 @@
-"""HTTP for a source, outside of its workspace: only checked addresses, no proxy, no cookies, limits of time."""
+"""HTTP for a source, outside of its workspace: only checked addresses, no cookies, limits of time."""
 
 import http.client
 import socket
@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
+from dashboard.net import outbound
 from workspaces.provisioning.git.addresses import Git, check_git
 from workspaces.provisioning.git.running import CloneFailed
 from workspaces.store import Cancelled
@@ -49,21 +50,16 @@ class _Pinned(http.client.HTTPConnection):
         self.held: socket.socket | None = None  # http.client forgets `sock` when the response is the last one
 
     def connect(self):
-        error = OSError("it has no address")
-        for address in self.source.pinned:
-            self.ending.check()
-            try:
-                self.sock = self.held = socket.create_connection((address, self.port), self.timeout)
-                break
-            except OSError as refused:
-                error = refused
-        else:
-            raise error
-        if self.source.scheme == "https":
-            tls = ssl.create_default_context()
-            name = self.source.host
-            self.sock = self.held = tls.wrap_socket(self.sock, server_hostname=name, do_handshake_on_connect=False)
-            self.sock.do_handshake()
+        self.ending.check()
+        plain = outbound.connect(self.source.host, self.port, self.timeout, addresses=self.source.pinned)
+        self.sock = self.held = plain
+        if self.source.scheme != "https":
+            return
+        if isinstance(plain, ssl.SSLSocket):  # of a proxy, which stays what is shut
+            self.sock = outbound.wrapped(plain, self.source.host)
+            return
+        self.sock = self.held = outbound.wrapped(plain, self.source.host, do_handshake_on_connect=False)
+        self.sock.do_handshake()
 
     def shut(self) -> None:
         """End what another thread sends or reads here."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from dashboard.net import outbound
 from dashboard.workers.watched import watched
 from workspaces.host import paths
 from workspaces.provisioning.git import output
@@ -49,8 +50,11 @@ def pin(source: Git) -> list[str]:
     """Return git options that make curl contact only the checked addresses, and follow no redirects."""
     if not source.scheme.startswith("http"):
         return []
+    redirects = ["-c", "http.followRedirects=false"]
+    if not source.pinned:  # the proxy alone knows its name
+        return redirects
     found = ",".join(f"[{address}]" if ":" in address else address for address in source.pinned)
-    return ["-c", f"http.curloptResolve={source.host}:{source.port}:{found}", "-c", "http.followRedirects=false"]
+    return ["-c", f"http.curloptResolve={source.host}:{source.port}:{found}", *redirects]
 
 
 def contacted(source: Git) -> str:
@@ -114,6 +118,8 @@ def environment_for(source: Git, credential: Credential = NONE) -> RemoteEnviron
         told |= {"HOME": "/nonexistent"} | lent
     if source.scheme == "ssh":
         told |= {"GIT_SSH_COMMAND": _ssh(source), "GIT_SSH_VARIANT": "ssh"}
+    if source.scheme.startswith("http"):
+        told |= outbound.variables(source.host, source.port, source.pinned)
     if credential.token and source.scheme.startswith("http"):
         told |= _signed_in(source, credential.token)
     return RemoteEnvironment(told, source, credential)
