@@ -27,7 +27,7 @@ from typing import ClassVar
 from dashboard.files.atomic_write import replace_file
 from dashboard.files.locks import is_locked, take_lock
 
-from . import cgroups, leads, manifest
+from . import cgroups, lead_epochs, manifest
 from .base import (
     Address,
     Driver,
@@ -176,15 +176,14 @@ class LocalDriver(Driver):
             raise DriverError("Only root can run a workspace as another user.")
         if not spec.workspace.is_dir():
             raise DriverError(f"The workspace's folder {spec.workspace} does not exist.")
-        leads.take(self.home, spec.workspace_id, spec.lead)
+        lead_epochs.take(self.home, spec.workspace_id, spec.lead)
 
     def _launch(self, spec: RunSpec, folder: Path, lock: int, **how) -> RunRecord:
         """Write the record, start the launcher, then tell it what to exec once the record has its pid."""
         groups, in_force, oom_file = cgroups.create(spec.run_id, self._host_limits(spec))
         address = self._address(spec)
-        lead = (spec.workspace_id, spec.lead) if spec.lead else ()
-        where = {"socket": str(self.runtime / spec.run_id), "oom_file": address.oom_file or oom_file, "lead": lead}
-        address = replace(address, **where)
+        where = {"socket": str(self.runtime / spec.run_id), "oom_file": address.oom_file or oom_file}
+        address = replace(address, **where, lead=lead_of(spec))
         record = RunRecord(
             driver=self.name,
             run_id=spec.run_id,
@@ -355,6 +354,11 @@ class LocalDriver(Driver):
             time.sleep(0.02)  # killed processes leave their cgroup with a delay
         Path(record.address.socket).unlink(missing_ok=True)
         shutil.rmtree(self._folder(record.run_id), ignore_errors=True)
+
+
+def lead_of(spec: RunSpec) -> tuple:
+    """Return the `Address.lead` of a Run; () if nobody leads its workspace."""
+    return (spec.workspace_id, spec.lead) if spec.lead else ()
 
 
 def _spawn_launcher(log: Path, keep: list[int]) -> subprocess.Popen:

@@ -27,6 +27,7 @@ from workspaces.models import Operation, Run
 from workspaces.pages.header import find, load_header
 from workspaces.provisioning import capacity
 from workspaces.services import commands, environments, idle, integrity, usage
+from workspaces.services.hosts import returned
 
 
 def _carry(request, team, key, verb, do, *, then="workspace", then_to="", say="", to_operation=False):
@@ -56,6 +57,20 @@ def keep_awake(request, team, key):
         idle.keep_awake(workspace, until, by=request.caller.actor)
 
     return _carry(request, team, key, "use_workspace", keep)
+
+
+@signed_in
+@require_POST
+def answer_return(request, team, key):
+    """Keep what a lost host came back with as a fork, or leave it behind."""
+    named = parameters(request, "key", "drop")
+
+    def answer(workspace):
+        if not (named["key"] or named["drop"]):
+            raise invalid(gettext("Give the fork a key."))
+        return returned.answer(workspace, "" if named["drop"] else named["key"], by=request.caller.actor)
+
+    return _carry(request, team, key, "move_workspace", answer, to_operation=True)
 
 
 @signed_in

@@ -1,5 +1,7 @@
 """What a person should know or do about a workspace, on top of its pages."""
 
+import re
+from datetime import datetime
 from functools import cached_property
 
 from django.utils.translation import gettext
@@ -52,6 +54,19 @@ class Notices:
         if self.tab != "workspace" or self.workspace.state != State.READY or self.workspace.trashed_at:
             return []
         return [service for service in services_of(self.workspace) if service.fails_again]
+
+    @property
+    def owed(self) -> dict:
+        """What a lost host has of it: {host, since, snapshot, found, key: one for the fork}; {} if nothing."""
+        owed = self.workspace.owed
+        if not owed or self.workspace.trashed_at:
+            return {}
+        since, key = datetime.fromisoformat(owed["since"]), f"{self.workspace.key[:50]}-{owed['host'][:12]}".lower()
+        return owed | {"since": since, "key": re.sub(r"[^a-z0-9._-]", "-", key)}
+
+    @property
+    def may_move(self) -> bool:
+        return self.caller.can("move_workspace", self.workspace.team_id)
 
     @property
     def silent(self) -> str:

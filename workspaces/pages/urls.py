@@ -84,6 +84,7 @@ urlpatterns = [
     path(f"{AT}awake/", controls.keep_awake, name="workspace-awake"),
     path(f"{AT}prove/", controls.compare_every_byte, name="workspace-prove"),
     path(f"{AT}keep/", controls.keep_found, name="workspace-keep"),
+    path(f"{AT}returned/", controls.answer_return, name="workspace-returned"),
     path(f"{AT}rebuild/", controls.rebuild, name="workspace-rebuild"),
     path(f"{AT}rebuild/<uuid:pk>/undo/", controls.undo_rebuild, name="workspace-rebuild-undo"),
     path(f"{AT}size/", controls.size, name="workspace-size"),

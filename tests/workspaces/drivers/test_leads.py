@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from workspaces.drivers import leads
+from workspaces.drivers import lead_epochs
 from workspaces.drivers.base import DriverError, RunRecord
 from workspaces.drivers.init_client import InitClient, InitRefused
 
@@ -32,10 +32,10 @@ def test_the_record_keeps_the_epoch_and_its_init_refuses_a_lower_one_for_ever(ru
 def test_nothing_is_started_under_a_lower_epoch_than_was_here(run):
     run.do.stop(run.owner)
     run.do.clear(run.owner)
-    assert leads.known(run.driver.home, "1") == 2
+    assert lead_epochs.known(run.driver.home, "1") == 2
     late = replace(run.spec, run_id=f"{run.spec.run_id}-late", lead=1)
     for verb in (run.do.prepare, run.do.start, run.again().start):
         with pytest.raises(DriverError, match=r"Another runner leads this workspace now \(epoch 2, and this is 1\)"):
             verb(late)
     assert run.do.start(replace(late, lead=5)).address.lead == ("1", 5)
-    assert leads.known(run.driver.home, "1") == 5
+    assert lead_epochs.known(run.driver.home, "1") == 5

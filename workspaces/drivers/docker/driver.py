@@ -38,7 +38,7 @@ from ..base import (
     RunSpec,
 )
 from ..capabilities import TABLE
-from ..local import START_S, LocalDriver, listen
+from ..local import START_S, LocalDriver, lead_of, listen
 from ..processes import boot_id, start_time, this_host
 from ..sandbox.driver import own
 from . import bundle, container
@@ -135,7 +135,9 @@ class DockerDriver(LocalDriver):
             host=this_host(),
             boot_id=boot_id(),
             uid=spec.uid,
-            address=Address(str(self.runtime / spec.run_id), env=container.environment(spec, image)),
+            address=Address(
+                str(self.runtime / spec.run_id), env=container.environment(spec, image), lead=lead_of(spec)
+            ),
             tree=str(spec.workspace),
             phase=spec.phase,
             image=image["Id"],

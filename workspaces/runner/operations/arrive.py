@@ -5,7 +5,6 @@ switch, which one commit makes together with a new epoch of its lead.
 """
 
 import logging
-from datetime import datetime
 
 from django.db.models import F
 
@@ -98,7 +97,7 @@ class Arrive(Kind):
             return
         state = State.PAUSED if was == State.PAUSED else State.STOPPED
         rows = Workspace.objects.filter(pk=job.workspace.pk)
-        rows.update(state=state, reason=_owed_in_words(job.workspace), missing_snapshot="")
+        rows.update(state=state, reason="", missing_snapshot="")
         save_proof(job.workspace, outcome["proof"], {})
         if job.args["from"] not in ("", job.args["runner"]):
             left = Runner.objects.get(pk=job.args["from"])
@@ -120,15 +119,6 @@ def _refuse_if_used(job):
     at_rest = (State.STOPPED, State.PAUSED) if job.args["from"] else (State.ARCHIVED,)
     if workspace.state not in at_rest or not is_same:
         raise Refused("Nothing was moved: it was used meanwhile.", ReasonCode.STATE)
-
-
-def _owed_in_words(workspace) -> str:
-    """Return what is missing of a workspace that came back from a lost host, as a message; "" if nothing is."""
-    owed = workspace.owed
-    if not owed:
-        return ""
-    since = clock.in_utc(datetime.fromisoformat(owed["since"]))
-    return f"It came back as snapshot {owed['snapshot']}. Changes since {since} are on {owed['host']}."
 
 
 def _environment_of(job) -> Environment:

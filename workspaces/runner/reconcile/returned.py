@@ -14,7 +14,7 @@ from django.conf import settings
 
 from dashboard.models import Actor, Team
 from workspaces import lifecycle
-from workspaces.drivers import leads
+from workspaces.drivers import lead_epochs
 from workspaces.host.quarantine import KEPT
 from workspaces.models import Runner, Workspace
 from workspaces.runner import removing
@@ -53,7 +53,7 @@ def _led_by_others(row: Runner) -> list[Workspace]:
 
 
 def _put_aside(workspace: Workspace, row: Runner):
-    leads.take(settings.HANDRAIL_HOME, str(workspace.pk), workspace.lead_epoch)
+    lead_epochs.take(settings.HANDRAIL_HOME, str(workspace.pk), workspace.lead_epoch)
     aside = folder_of(workspace.pk)
     aside.parent.mkdir(mode=0o700, exist_ok=True)
     removing.remove(aside)
