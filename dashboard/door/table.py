@@ -402,6 +402,8 @@ _DECLARED = [
         GET /policies/current
         POST /policies/diff
         POST /policies/effect
+        GET /callbacks
+        POST /callbacks/{callback_request_id}/again
         GET /duty
         GET /approver-groups
         POST /approver-groups

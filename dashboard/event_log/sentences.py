@@ -85,6 +85,7 @@ WORDS = {
     "comments.sent": gettext_lazy("Sent comments on lines of a diff"),
     "data.purge_asked": gettext_lazy("Asked to purge a value"),
     "data.purge_failed": gettext_lazy("A purge ended early"),
+    "callback.sent_again": gettext_lazy("Sent a webhook to an agent's instance again"),
     "data.purged": gettext_lazy("Purged a value"),
     "data.scrub_asked": gettext_lazy("Searched everything for a value"),
     "environment.added": gettext_lazy("Added an environment"),

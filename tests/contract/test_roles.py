@@ -79,6 +79,8 @@ VERBS = {
     "POST /approver-groups": "manage_people",
     "PUT /approver-groups/{approver_group_id}": "manage_people",
     "DELETE /approver-groups/{approver_group_id}": "manage_people",
+    "GET /callbacks": "manage_log_targets",
+    "POST /callbacks/{callback_request_id}/again": "manage_log_targets",
     "POST /actions": "submit",
     "POST /actions/{action_id}/consume": "consume",
     "POST /actions/{action_id}/continue": "consume",
@@ -169,6 +171,7 @@ PEOPLE_ALONE = {
     "GET /agent-programs/{agent_program}",
     "GET /agents/{agent_id}/day",
     "GET /approver-groups",
+    "GET /callbacks",
     "GET /definitions",
     "GET /duty",
     "GET /me/duty",
@@ -218,6 +221,7 @@ PEOPLE_ALONE = {
 OF_THE_TEAM = ("/storage/", "/policies/", "/tokens/", "/secrets/", "/measures/", "/scrubs/", "/purges/")
 OF_THE_TEAM += (
     "/approver-groups/",
+    "/callbacks/",
     "/agent-programs/",
     "/teams/",
     "/me/sessions/",
@@ -293,6 +297,7 @@ def things(agent, place, everybody) -> dict[str, str]:
         "name": "WALKED",
         "policy_file_id": policy_file_of(agent, place),
         "approver_group_id": str(uuid.uuid4()),
+        "callback_request_id": str(uuid.uuid4()),
         "receipt_id": receipt_of(agent, place),
         "scrub_id": everybody["contract admin"].post("/scrubs", {"value": "walked by the contract"}, 202).json["id"],
         "id": command["id"],

@@ -58,7 +58,17 @@ OPEN = {"acp-program"}  # a program to download: the machine that does so has no
 OWN = {"theme", "keys", "connect-phone", "notifications", "notifications-test", "channel-add", "channel-remove"}
 OWN |= {"view-save", "view-remove", "device-add", "device-drop", "device-remove"}
 OWN |= {"changed-seen", "session-end", "sessions-end", "team-show"}
-FOR_ADMINS = {"storage-collect", "tokens", "log-targets", "scrub", "scrub-found", "purge-receipt", "person-purge"}
+FOR_ADMINS = {
+    "callbacks",
+    "storage-collect",
+    "tokens",
+    "log-targets",
+    "scrub",
+    "scrub-found",
+    "purge-receipt",
+    "person-purge",
+}
+FOR_ADMINS |= {"callbacks"}
 SECRET = "only-for-payments"
 FOUND = {"ok": True, "total": 1, "places": [{"kind": "row", "what": SECRET, "name": SECRET, "paths": []}]}
 
