@@ -88,7 +88,7 @@ def _takes(policy, floor, verdict) -> Takes | None:
 
 
 def _rules(policy, floor, counts: dict, without_rule: dict) -> dict:
-    """Return {sentence, mode, tiers: [(tier, [Rule], [Judgement], calls without a rule)], tests, floor}.
+    """Return {sentence, mode, tiers: [(tier, [Rule], [Judgement], calls without a rule)], tests, floor, …}.
 
     {broken, sentence} if the policy does not load.
     """
@@ -123,6 +123,7 @@ def _rules(policy, floor, counts: dict, without_rule: dict) -> dict:
             (TIER_LABELS[tier][0], quorum_words.takes(takes.people, takes.role, takes.groups))
             for tier, takes in policies.approvals(policy, floor).items()
         ],
+        "escalations": [(TIER_LABELS[tier][0], each) for tier, each in policies.escalations(policy, floor).items()],
         "floor": [Rule(text, counts.get(text, 0)) for text in below],
     }
 

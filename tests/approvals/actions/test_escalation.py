@@ -82,6 +82,14 @@ def test_the_card_and_the_api_say_it(says, ask, browser_of, bob, api, token_of):
     assert api(token_of(bob)).get(path).json()["escalated_to"] == "lead"
 
 
+def test_the_policy_page_says_it(says, browser_of, bob, lena, team, person, alice):
+    approver_groups.make(team, "dba", ["lena"], caller=person(alice))
+    says('high = {minutes = 1, group = "dba"}\ncritical = {minutes = 5, role = "lead"}')
+    text = " ".join(browser_of(bob).get("/policy/").content.decode().split())
+    assert "after 1 minute to the group dba" in text
+    assert "after 5 minutes to leads" in text
+
+
 def test_a_group_without_people_is_refused(says):
     with pytest.raises(Problem, match=r"escalate\.high names the group dba"):
         says('high = {minutes = 5, group = "dba"}')
