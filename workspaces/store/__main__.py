@@ -31,6 +31,16 @@ def init(args) -> None:
     say({"store": str(args.store), "id": store.id})
 
 
+def prove(args) -> None:
+    if not is_bucket(args.store):
+        raise StoreError("only a bucket has to prove what it keeps: give s3://BUCKET/PREFIX")
+    from .blobs.bucket_client import Client
+    from .blobs.proof import prove as prove_bucket
+
+    prove_bucket(Client.at(args.store))
+    say({"ok": True})
+
+
 def snapshot(args) -> None:
     from . import LocalTree  # here and below: import only what this command needs
 
@@ -157,6 +167,7 @@ def parser() -> argparse.ArgumentParser:
         return found
 
     command(init)
+    command(prove)
     command(snapshot, "dir").add_argument("--thorough", action="store_true", help="read every file")
     found = command(restore, "tree", "dir")
     found.add_argument("--path", action="append", help="only this path; may be given again")

@@ -5,6 +5,10 @@ class StoreError(Exception):
     """A store operation failed; the message can be shown."""
 
 
+class Absent(StoreError):
+    """There is no store at the address."""
+
+
 class Damaged(StoreError):
     """Stored bytes are corrupt: they do not match their checksum or format."""
 

@@ -4,18 +4,10 @@ import time
 
 import pytest
 
-from tests.support.buckets import seaweed
 from tests.workspaces.store.guests import Guest
 from workspaces.store import LocalTree, Store
 
 PREFIXES = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def s3(tmp_path_factory, require):
-    """A real S3 server."""
-    with seaweed(tmp_path_factory.mktemp("seaweed"), require) as bucket:
-        yield bucket
 
 
 @pytest.fixture

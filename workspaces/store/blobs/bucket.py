@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from ..errors import Damaged, StoreError
+from ..errors import Absent, Damaged, StoreError
 from ..index.head import Head
 from . import Blobs, Changed, Read
 from .bucket_client import Client, Unreachable
@@ -105,7 +105,7 @@ class BucketBlobs(Blobs):
             found = self.client.get("head", known.tag if known else "")
         except FileNotFoundError:
             self._forget_copies()
-            raise StoreError(f"there is no store at {self.address}") from None
+            raise Absent(f"there is no store at {self.address}") from None
         return self._keep(Read(*found)) if found else known
 
     def _keep(self, read: Read) -> Read:
@@ -155,7 +155,7 @@ class BucketBlobs(Blobs):
             with suppress(StoreError):
                 known = known or Head.decode(data)
         if known is None and not listed:
-            raise StoreError(f"there is no store at {self.address}")
+            raise Absent(f"there is no store at {self.address}")
         known = known or Head(id=os.urandom(16).hex())
         gone = {name for name in known.gone if name.startswith("packs/")}
         numbers = {name: number for number, name in known.names.items()}
@@ -202,9 +202,7 @@ class BucketBlobs(Blobs):
         if coming := self._coming.get(name):
             with suppress(OSError, StoreError):
                 coming.result()
-        if path := self.copies.find("packs", name):
-            return path
-        return self.copies.put("packs", name, self.client.get(f"packs/{name}")[0])
+        return self.copies.find("packs", name) or self.copies.put("packs", name, self.client.get(f"packs/{name}")[0])
 
     def is_coming(self, name: str) -> bool:
         return name in self._coming

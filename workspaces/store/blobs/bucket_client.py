@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.2
 _DELETED_AT_ONCE = 500  # keys in one request; S3 takes 1,000
+_used_in: dict[str, int] = {}  # the process that made the first request
 _ANSWER = "Server returned non-2xx status code: "
 
 
@@ -52,7 +53,7 @@ class Client:
         self.patience = PATIENCE_SECONDS if patience is None else patience
 
     @classmethod
-    def at(cls, address: str, environ: Mapping[str, str] = os.environ) -> Client:
+    def at(cls, address: str, environ: Mapping[str, str] = os.environ, patience: float | None = None) -> Client:
         """Return a client for `s3://BUCKET/PREFIX` with the standard AWS_* variables. Raise StoreError."""
         bucket, _, prefix = address.removeprefix(SCHEME).partition("/")
         if not bucket:
@@ -75,7 +76,7 @@ class Client:
             )
         except exceptions.BaseError as error:
             raise StoreError(f"{address} cannot be used: {_first_line(error)}") from error
-        return cls(store, address)
+        return cls(store, address, patience)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -141,6 +142,7 @@ class Client:
     # -- errors ----------------------------------------------------------------------------------------------------
 
     def _repeated(self, name: str, request: Callable):
+        """Make a request, again while the bucket does not answer."""
         deadline = time.monotonic() + self.patience
         while True:
             try:
@@ -153,6 +155,10 @@ class Client:
 
     @contextmanager
     def _in_words(self, name: str) -> Iterator[None]:
+        if (
+            _used_in.setdefault("pid", os.getpid()) != os.getpid()
+        ):  # it would wait for threads that a fork does not copy
+            raise AssertionError("this process was forked from one that had used a bucket")
         try:
             yield
         except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:

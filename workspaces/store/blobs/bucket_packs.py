@@ -174,3 +174,4 @@ class BucketSink(Sink):
         for made in self._made:
             with suppress(OSError):
                 self._blobs.copies.keep("packs", made.name, made.path)
+        self._made, self._names = [], set()  # a failure of what comes after the commit removes nothing

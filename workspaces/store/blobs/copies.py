@@ -18,8 +18,6 @@ class Copies:
 
     def __init__(self, folder: Path, most_bytes: int):
         self.folder, self.most_bytes = folder, most_bytes
-        for name in ("packs", "index", "staged", "stat"):
-            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def path(self, kind: str, name: str) -> Path:
         return self.folder / kind / name
@@ -39,10 +37,13 @@ class Copies:
 
     def staged(self) -> Path:
         """Return the path of a new file, which `keep` takes."""
-        return self.path("staged", os.urandom(16).hex())
+        path = self.path("staged", os.urandom(16).hex())
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return path
 
     def keep(self, kind: str, name: str, staged: Path) -> Path:
         path = self.path(kind, name)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         os.rename(staged, path)
         if kind == "packs":
             self._make_room()
@@ -63,14 +64,14 @@ class Copies:
 
     def forget(self, kind: str, named: Container[str]) -> None:
         """Remove all copies of a kind but those of these names."""
-        for found in os.scandir(self.folder / kind):
+        for found in _listed(self.folder / kind):
             if found.name not in named:
                 with suppress(FileNotFoundError):
                     os.unlink(found.path)
 
     def _make_room(self) -> None:
         found = []
-        for entry in os.scandir(self.folder / "packs"):
+        for entry in _listed(self.folder / "packs"):
             with suppress(FileNotFoundError):
                 status = entry.stat()
                 found.append((status.st_mtime, status.st_size, entry.path))
@@ -81,6 +82,14 @@ class Copies:
             with suppress(FileNotFoundError):
                 os.unlink(path)
             total -= size
+
+
+def _listed(folder: Path) -> list[os.DirEntry]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except FileNotFoundError:
+        return []
 
 
 def private(path: str, flags: int) -> int:

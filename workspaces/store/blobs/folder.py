@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..atomic_write import flush_folder, replace_file
-from ..errors import StoreError
+from ..errors import Absent, StoreError
 from ..index.head import FORMAT, VERSION, Head
 from ..lock import WAIT_SECONDS, writing
 from . import Blobs, Numbered, Read, Sink
@@ -83,7 +83,7 @@ class FolderBlobs(Blobs):
             fields = json.loads((path / "format").read_bytes())
             name, version = fields["format"], fields["version"]
         except FileNotFoundError as error:
-            raise StoreError(f"there is no store at {path}") from error
+            raise Absent(f"there is no store at {path}") from error
         except OSError as error:
             raise StoreError(f"the store at {path} cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -105,7 +105,7 @@ class FolderBlobs(Blobs):
         try:
             data = (self.path / "head").read_bytes()
         except FileNotFoundError as error:
-            raise StoreError(f"there is no store at {self.path}") from error
+            raise Absent(f"there is no store at {self.path}") from error
         return known if known and known.data == data else Read(data, "")
 
     def segment(self, name: str) -> Path:
@@ -125,7 +125,7 @@ class FolderBlobs(Blobs):
 
     def remains(self) -> tuple[Read, Head]:
         if not (self.path / "format").exists():
-            raise StoreError(f"there is no store at {self.path}")
+            raise Absent(f"there is no store at {self.path}")
         packs = {int(path.stem): path.stat().st_size for path in sorted((self.path / "packs").glob("*.pack"))}
         return Read(b"", ""), Head(next_pack=max(packs, default=0) + 1, packs=packs)
 
