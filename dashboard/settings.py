@@ -25,6 +25,7 @@ from dashboard.text.setting_values import (
     env,
     env_address,
     env_authority,
+    env_bucket,
     env_choice,
     env_folder,
     env_folders,
@@ -204,6 +205,9 @@ HANDRAIL_PROMISED_CPUS = env_int("HANDRAIL_PROMISED_CPUS", 4 * MACHINE_CPUS)
 HANDRAIL_HOST_NAME = env("HANDRAIL_HOST_NAME") or socket.gethostname()
 HANDRAIL_RUNNER_ADDRESS = env_authority("HANDRAIL_RUNNER_ADDRESS")
 HANDRAIL_PARTS = env_some("HANDRAIL_PARTS", ("web", "runner", "queue"))
+# Where snapshots are kept: folders below HANDRAIL_HOME, or a bucket that several hosts share, reached as AWS_* say.
+HANDRAIL_BUCKET = env_bucket("HANDRAIL_BUCKET")
+HANDRAIL_BUCKET_CACHE = env_int("HANDRAIL_BUCKET_CACHE", 4 * 1024**3)  # bytes of copies on this host, for each team
 # How long another host waits before it takes over an operation that was claimed here and not started. Seconds.
 HANDRAIL_LEASE_SECONDS = env_int("HANDRAIL_LEASE_SECONDS", 20, least=5)
 # Minutes of silence after which a host is declared lost by itself; 0: only a person says so.

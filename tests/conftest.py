@@ -40,6 +40,7 @@ from dashboard.event_log import triggers
 from dashboard.models import Agent, Event, Membership, Role, Team
 from dashboard.people.tokens import make_token
 from tests.support import CHECKOUT, lock_order
+from tests.support.buckets import seaweed
 from tests.support.chromium import chromium  # noqa: F401 - a fixture
 from tests.support.product import PreparedHome, Product
 
@@ -279,6 +280,13 @@ def guests_end(product):
     """An emulated guest computes also when nothing is asked of it, so those of a test end with it."""
     yield
     product.end_guests()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory, require):
+    """A real S3 server."""
+    with seaweed(tmp_path_factory.mktemp("seaweed"), require) as bucket:
+        yield bucket
 
 
 @pytest.fixture

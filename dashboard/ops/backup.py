@@ -33,6 +33,7 @@ from dashboard.keys.key_files import make_private
 from dashboard.ops import database
 from handrail_verify.backup import FORMAT, MANIFEST, POSTGRES, SQLITE, TAR, VERSION, BadBackup, measure, verify
 from workspaces.changes import stores
+from workspaces.store import StoreError
 from workspaces.store.lock import writing
 from workspaces.store.zstd_stream import ZstdReader
 
@@ -62,10 +63,11 @@ def make(target: Path) -> dict:
             "version": VERSION,
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "database": connection.vendor,
+            "stores": stores.in_bucket(),  # their bytes are the bucket's to keep
             "files": {path.name: measure(path) for path in (base, target / TAR)},
         }
         replace_file(target / MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
-    except (OSError, sqlite3.Error, database.DatabaseRefused) as error:
+    except (OSError, sqlite3.Error, database.DatabaseRefused, StoreError) as error:
         raise BackupError(f"The backup in {target} is incomplete: {error}. Remove it and try again.") from error
     return manifest
 

@@ -24,8 +24,9 @@ from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
 from dashboard.people import passkeys
 from dashboard.people.tokens import make_sign_in_link
-from workspaces.host import identity, parts, same_keys
+from workspaces.host import identity, parts, same_keys, team_stores
 from workspaces.models import Runner
+from workspaces.store import StoreError
 
 UNUSED = ["redoc*"]  # not collected: no page loads them, and Redoc is the largest static file of all
 FIRST_ADMIN, FIRST_TEAM = "admin", "main"
@@ -160,6 +161,10 @@ def prepare(say) -> None:
             f"A restore into {settings.HANDRAIL_HOME} was interrupted. Empty that folder and restore again; the backup "
             "itself is unchanged."
         )
+    try:
+        team_stores.prove()
+    except StoreError as error:
+        raise StartRefused(f"HANDRAIL_BUCKET cannot be used: {str(error).rstrip('.')}.") from None
     migrate(say)
     forget_heartbeat()
     same_keys_as_others()

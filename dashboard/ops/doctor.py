@@ -22,8 +22,9 @@ from dashboard.ops.findings import Finding
 from dashboard.people import passkeys, sso
 from dashboard.workers import lanes, loop_watch
 from workspaces.changes import stores
-from workspaces.host import parts
+from workspaces.host import parts, team_stores
 from workspaces.models import Runner
+from workspaces.store import StoreError
 
 QUEUE_STALE = 120.0  # seconds; the queue touches its heartbeat every 5
 DISK_NEEDED, DISK_COMFORT = 200 * 10**6, 2 * 10**9  # bytes
@@ -31,7 +32,7 @@ DISK_NEEDED, DISK_COMFORT = 200 * 10**6, 2 * 10**9  # bytes
 
 def needed_to_work() -> list[Finding]:
     """Return the quick checks for /readyz, made inside the web server. Messages are safe to show to anybody."""
-    needed = [Finding("web", True, "Running."), *_database(deep=False), *_store()]
+    needed = [Finding("web", True, "Running."), *_database(deep=False), *_bucket(deep=False), *_store()]
     return needed + [found for found in _drivers(brief=True) if found.is_used and not found.ok]
 
 
@@ -48,6 +49,7 @@ def examine(*, deep: bool) -> list[Finding]:
         *_queue(),
         *_lanes(),
         *_loops(),
+        *_bucket(deep=deep),
         *_store(),
         _sqlite(),
         *_user_namespaces(),
@@ -147,6 +149,18 @@ def _witness() -> list[Finding]:
         fix = f"See the queue's log for what {settings.HANDRAIL_WITNESS_URL} answers. It is asked again each minute."
         return [Finding("witness", False, words, fix, needed=False)]
     return [Finding("witness", True, "Checkpoints are time-stamped.", needed=False)]
+
+
+def _bucket(*, deep: bool) -> list[Finding]:
+    """Check that the bucket of the snapshots answers, and with `deep` that it keeps what stores rely on."""
+    if not settings.HANDRAIL_BUCKET:
+        return []
+    try:
+        team_stores.prove() if deep else team_stores.reach()
+    except StoreError as error:
+        fix = "Check HANDRAIL_BUCKET, AWS_ENDPOINT_URL and the keys, and that the server runs."
+        return [Finding("bucket", False, f"{str(error).rstrip('.')}.", fix)]
+    return [Finding("bucket", True, "It keeps what snapshots rely on." if deep else "It answers.")]
 
 
 def _backups() -> list[Finding]:

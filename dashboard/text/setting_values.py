@@ -120,6 +120,14 @@ def env_authority(name: str) -> str:
     return raw
 
 
+def env_bucket(name: str) -> str:
+    """Read s3://BUCKET or s3://BUCKET/PREFIX, without a slash at its end; "" without one."""
+    raw = env(name).rstrip("/")
+    if raw and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._-]+)*", raw):
+        raise refused(name, "a bucket and a prefix, as in s3://snapshots/handrail", raw)
+    return raw
+
+
 def env_some(name: str, choices: tuple[str, ...]) -> tuple[str, ...]:
     """Read words of `choices` with commas between them, in the order of `choices`; all of them without one."""
     asked = {part.strip().lower() for part in env(name).split(",") if part.strip()}

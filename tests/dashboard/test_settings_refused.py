@@ -25,6 +25,7 @@ MORE = {
     "HANDRAIL_PORT": ["0", "70000", "8000.5", "²"],
     "HANDRAIL_PUBLIC_URL": ["https://desk.example:port", "ftp://desk.example", "desk.example"],
     "HANDRAIL_PREVIEW_HOST": ["handrail.localhost"],
+    "HANDRAIL_BUCKET": ["https://bucket.example/x", "s3://", "s3://Bucket/x", "s3://bucket/a b"],
     "HANDRAIL_LANES": ["push,banana"],
     "HANDRAIL_SWEEP_HOUR": ["24"],
     "HANDRAIL_EGRESS_NETWORKS": ["10.0.0.0/99"],

@@ -5,7 +5,7 @@ import time
 from django.core.cache import cache
 
 from workspaces.changes.comparisons import Changes, Lines, lines_of
-from workspaces.host import paths
+from workspaces.host import team_stores
 from workspaces.store import Store, StoreError
 
 KEPT_SECONDS = 24 * 3600
@@ -25,7 +25,7 @@ def between(team_id, old: str, new: str, *, until: float | None = None) -> Lines
         return None
     try:
         # The store's identity is not checked, to save queries: another store would not hold these trees.
-        changes = Changes(Store.open(paths.store_of(team_id)), (old, new))
+        changes = Changes(Store.open(team_stores.blobs_of(team_id)), (old, new))
         rows = changes.written()
         is_over = changes.count(rows)
     except StoreError:

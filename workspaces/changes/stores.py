@@ -9,7 +9,7 @@ from contextlib import suppress
 from django.conf import settings
 
 from dashboard.models import Actor, Event, Team
-from workspaces.host import paths
+from workspaces.host import paths, team_stores
 from workspaces.models import Runner, Snapshot, StoreIdentity, Workspace
 from workspaces.store import Store, StoreError
 
@@ -31,21 +31,23 @@ class Elsewhere(WrongStore):
 def is_expected(team_id) -> bool:
     """Return True if the team must have a store, because it has or had snapshots."""
     known = StoreIdentity.objects.filter(team=team_id).exists()
-    return known or paths.store_of(team_id).exists() or Snapshot.objects.filter(workspace__team=team_id).exists()
+    return known or team_stores.is_there(team_id) or Snapshot.objects.filter(workspace__team=team_id).exists()
 
 
 def opened(team_id) -> Store:
     """Open the team's store. Raises NoStore, WrongStore, StoreError."""
-    path = paths.store_of(team_id)
+    path = team_stores.address_of(team_id)
     rows = StoreIdentity.objects.filter(team=team_id).values_list("store_id", "host")
     known, host = rows.first() or (None, "")
-    if not path.exists():
+    if not team_stores.is_there(team_id):
         if known is None and not Snapshot.objects.filter(workspace__team=team_id).exists():
             raise NoStore(f"there is no store at {path}")
-        if host not in ("", settings.HANDRAIL_HOST_NAME):
+        if host not in ("", _host()) and not settings.HANDRAIL_BUCKET:
             raise Elsewhere(f"they are on {host}, which this address cannot reach")
+        if settings.HANDRAIL_BUCKET and paths.store_of(team_id).exists():
+            raise WrongStore(f"they are still in {paths.store_of(team_id)}; `manage.py stores_to_bucket` copies them")
         raise WrongStore(f"the snapshot store is missing: there is no {path}")
-    store = Store.open(path)
+    store = Store.open(team_stores.blobs_of(team_id))
     if known is not None and store.id != known:
         raise WrongStore(f"{path} holds another snapshot store than the one that this team's snapshots were kept in")
     return store
@@ -57,7 +59,7 @@ def opened_to_write(team_id) -> Store:
         store = opened(team_id)
     except NoStore:
         store = _created(team_id)
-    here = settings.HANDRAIL_HOST_NAME
+    here = _host()
     known, _ = StoreIdentity.objects.get_or_create(team_id=team_id, defaults={"store_id": store.id, "host": here})
     if known.host != here:  # from before hosts were noted, or its host has another name now
         StoreIdentity.objects.filter(team=team_id).update(host=here)
@@ -65,14 +67,20 @@ def opened_to_write(team_id) -> Store:
 
 
 def _created(team_id) -> Store:
-    path = paths.store_of(team_id)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    blobs = team_stores.blobs_of(team_id)
+    if not blobs.shared:
+        blobs.address.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        return Store.create(path)
+        return Store.create(blobs)
     except StoreError:
-        if not path.exists():
+        if not team_stores.is_there(team_id):
             raise
-        return Store.open(path)  # another workspace of the team created it meanwhile
+        return Store.open(blobs)  # another workspace of the team created it meanwhile
+
+
+def _host() -> str:
+    """Return the host that alone has the stores, "" where they are in a bucket."""
+    return "" if settings.HANDRAIL_BUCKET else settings.HANDRAIL_HOST_NAME
 
 
 def is_wrong(team) -> bool:
@@ -92,6 +100,7 @@ def troubles() -> list[tuple[Team, str]]:
     for team in Team.objects.order_by("slug"):
         if is_expected(team.pk):
             try:
+                opened(team.pk).catalog.refresh()  # also where a copy of the head would do
                 opened(team.pk)
             except Elsewhere:
                 pass
@@ -102,6 +111,20 @@ def troubles() -> list[tuple[Team, str]]:
     return found
 
 
+def in_bucket() -> dict[str, dict]:
+    """Return {team: address, id, generation and ETag of the head} of the stores in HANDRAIL_BUCKET, for a backup."""
+    found = {}
+    for team in Team.objects.order_by("slug") if settings.HANDRAIL_BUCKET else ():
+        with suppress(NoStore):
+            store = opened(team.pk)
+            store.catalog.refresh()
+            view = store.catalog.view
+            found[team.slug] = {
+                "address": store.path, "id": store.id, "generation": view.head.generation, "etag": view.read.tag,
+            }  # fmt: skip
+    return found
+
+
 def accept(team, *, by: Actor) -> tuple[Store, int]:
     """Accept the store at the team's path, or create an empty one; return (store, number of snapshots it lacks).
 
@@ -109,18 +132,23 @@ def accept(team, *, by: Actor) -> tuple[Store, int]:
     the store is running.
     """
     known = StoreIdentity.objects.filter(team=team).first()
-    if known and known.host != settings.HANDRAIL_HOST_NAME and Runner.objects.alive().filter(host=known.host).exists():
+    if (
+        known
+        and known.host
+        and known.host != settings.HANDRAIL_HOST_NAME
+        and Runner.objects.alive().filter(host=known.host).exists()
+    ):
         raise StoreError(f"The store of {team.slug} is on {known.host}, which is running. Nothing was changed")
     try:
-        store = Store.open(paths.store_of(team.pk))
+        store = Store.open(team_stores.blobs_of(team.pk))
     except StoreError:
-        if paths.store_of(team.pk).exists():
+        if team_stores.is_there(team.pk):
             raise
         store = _created(team.pk)
     rows = Snapshot.objects.filter(workspace__team=team)
     lost = [pk for pk, tree in rows.values_list("pk", "tree") if not store.catalog.holds(bytes(tree))]
     with Team.objects.turn(team.pk):
-        here = {"store_id": store.id, "host": settings.HANDRAIL_HOST_NAME}
+        here = {"store_id": store.id, "host": _host()}
         StoreIdentity.objects.update_or_create(team=team, defaults=here)
         for column in ("head", "baseline"):
             Workspace.objects.filter(team=team, **{f"{column}__in": lost}).update(**{column: None})

@@ -13,7 +13,7 @@ from dashboard.database import clock
 from dashboard.problems import conflict
 from workspaces import extensions
 from workspaces.drivers import capabilities
-from workspaces.host import paths
+from workspaces.host import team_stores
 from workspaces.models import Cap, CapMeasure, Checkpoint, EgressDay, Run, State, Workspace
 from workspaces.store import Store, StoreError
 
@@ -87,7 +87,7 @@ def _disk_bytes(team_id) -> int:
     total = sum(vitals.get("bytes", newest or 0) for vitals, newest in rows)
     total += Checkpoint.objects.filter(workspace__team=team_id).aggregate(sum=Sum("bytes"))["sum"] or 0
     with suppress(StoreError):  # there is none yet, or its own check reports what is wrong with it
-        total += Store.open(paths.store_of(team_id)).usage().bytes
+        total += Store.open(team_stores.blobs_of(team_id)).usage().bytes
     return total
 
 

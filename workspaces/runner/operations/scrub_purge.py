@@ -1,9 +1,8 @@
 """Remove a value from all that a team keeps."""
 
-import time
-
 from dashboard.models import Event
 from workspaces.changes import stores
+from workspaces.host import team_stores
 from workspaces.runner.scrub import live_files
 from workspaces.runner.steps.given_value import WithValue, tick_of
 from workspaces.runner.steps.store_work import needed_trees
@@ -45,10 +44,10 @@ def _collect(team, done: purging.Purged):
     """Remove the deleted snapshots' contents from the store, and write its packs anew without them."""
     try:
         store: Store = stores.opened(team.pk)
-        since, needed = time.time(), needed_trees(team.pk)
+        since, needed = team_stores.now(), needed_trees(team.pk)
         for tree in set(done.trees) - needed:
             store.release(tree)
-        collected = store.gc(needed, since=since, rewrite=True)
+        collected = store.gc(lambda: needed_trees(team.pk), since=since, rewrite=True)
     except (StoreError, OSError) as error:
         done.freed = {"failed": str(error)}
         return

@@ -9,8 +9,8 @@ MAX_PROBLEMS = 50  # recorded, and files recorded for each
 class StoreCheck(StoreKind):
     """Check head, index and packs; with `full` every byte."""
 
-    def work(self, operation, path, options):
-        found = Store.open(path).verify(full=operation.args["full"], **options)
+    def work(self, operation, blobs, options):
+        found = Store.open(blobs).verify(full=operation.args["full"], **options)
         problems = [problem for problem in found.problems if not problem.harmless]
         named = snapshots_of(operation.team_id) if problems else {}
         return {

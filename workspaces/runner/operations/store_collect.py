@@ -1,7 +1,6 @@
 """Free space in a team's store."""
 
-import time
-
+from workspaces.host import team_stores
 from workspaces.models import Snapshot
 from workspaces.runner.steps.store_work import StoreKind, needed_trees
 from workspaces.store import Store
@@ -10,12 +9,12 @@ from workspaces.store import Store
 class StoreCollect(StoreKind):
     """Delete what nothing needs any more, and measure what each workspace and snapshot alone uses."""
 
-    def work(self, operation, path, options):
-        since = time.time()
+    def work(self, operation, blobs, options):
+        since = team_stores.now()
         snapshots = Snapshot.objects.filter(workspace__team=operation.team_id)
         rows = list(snapshots.values_list("pk", "workspace", "tree"))
-        store = Store.open(path)
-        done = store.gc(needed_trees(operation.team_id), since=since, **options)
+        store = Store.open(blobs)
+        done = store.gc(lambda: needed_trees(operation.team_id), since=since, **options)
         return {
             "freed": done.freed_bytes,
             "bytes": done.bytes,

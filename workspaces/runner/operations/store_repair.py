@@ -11,9 +11,9 @@ class StoreRepair(StoreKind):
 
     opens_store = False
 
-    def work(self, operation, path, options):
-        done = reindex(path, Watch(options["progress"], options["cancel"]))
+    def work(self, operation, blobs, options):
+        done = reindex(blobs, Watch(options["progress"], options["cancel"]))
         held = set(snapshots_of(operation.team_id))
-        store = Store.open(path)
+        store = Store.open(blobs)
         lost = [tree for tree in held if not store.catalog.holds(bytes.fromhex(tree))]
         return {"objects": done.objects, "dropped": done.dropped, "snapshots": len(held), "lost": len(lost)}

@@ -2,15 +2,15 @@
 
 import asyncio
 import time
-from pathlib import Path
 
 from workspaces import operations
 from workspaces.changes import stores
-from workspaces.host import paths
+from workspaces.host import team_stores
 from workspaces.models import Artifact, HomeLayer, Rehearsal, Snapshot
 from workspaces.runner.job import PROGRESS_INTERVAL_S, Job, Kind
 from workspaces.services import source_trees, store_maintenance
 from workspaces.store import StoreError
+from workspaces.store.blobs import Blobs
 
 
 class StoreKind(Kind):
@@ -44,12 +44,15 @@ class StoreKind(Kind):
             if self.opens_store:
                 raise
         try:
-            return {"ok": True} | self.work(operation, paths.store_of(operation.team_id), options_of(job))
+            return {"ok": True} | self.work(operation, team_stores.blobs_of(operation.team_id), options_of(job))
         except OSError as error:
             raise StoreError(str(error)) from error
 
-    def work(self, operation, path: Path, options: dict) -> dict:
-        """Carry out the task; `options` are {progress, cancel} for methods of Store. Return the outcome."""
+    def work(self, operation, blobs: Blobs, options: dict) -> dict:
+        """Carry out the task on the store at `blobs` and return the outcome.
+
+        `options` are {progress, cancel} for methods of Store.
+        """
         raise NotImplementedError
 
     def finish(self, job, outcome):
