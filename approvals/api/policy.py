@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from typing import Annotated, Literal
-from uuid import UUID
 
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
@@ -14,7 +13,7 @@ from approvals.policy import TIERS, PolicyError
 from approvals.policy.difference import Shape, conditions_of
 from approvals.policy.people import LEAST, least
 from approvals.reports.ask_rate import ask_rate
-from approvals.reports.policy_changes import difference, effect, history, hits
+from approvals.reports.policy_changes import difference, history, hits
 from approvals.reports.policy_changes import scopes as policy_scopes
 from approvals.reports.policy_changes.scopes import Scope
 from approvals.reports.policy_changes.unknown_names import warnings_of
@@ -159,27 +158,6 @@ class GoBack(Strict):
     environment: Annotated[str, Field(max_length=100)] | None = None
 
 
-class ChangeOut(Schema):
-    action: UUID
-    number: int
-    title: str
-    before: Literal[TIERS]
-    after: Literal[TIERS]
-    takes_before: TakesOut = Field(description="the people who have to approve it, if it asks any")
-    takes_after: TakesOut
-    rule: str = Field(description="of the changed text, if one decides")
-
-
-class EffectOut(Schema):
-    days: int
-    calls: int = Field(description="recorded calls of that time that the policy judges")
-    judged: int = Field(description="those that were compared, the newest")
-    cut_off: bool = Field(description="true: the time did not suffice for all of them")
-    same: int
-    counts: dict[str, int] = Field(description="calls in each group of changes")
-    changes: dict[str, list[ChangeOut]] = Field(description=f"at most {effect.MAX_LISTED} of each group")
-
-
 class ExampleOut(Schema):
     tool: str
     input: dict
@@ -235,30 +213,11 @@ def read_policy(request, environment: Name = ""):
 @router.post("/policies", response={201: SavedVersionOut} | PROBLEMS)
 def save_policy(request, body: NewPolicy):
     """Save the next version of a policy, active at once. 409 if another one than `base` is active."""
-    _must_write(request)
+    must_write(request)
     scope = scope_or_404(request, body.environment)
     where = {"team": scope.team, "environment": scope.row, "base": body.base}
     saved = policies.save(body.text, caller=request.auth, comment=body.comment, **where)
     return Status(201, _whole(saved) | {"warnings": warnings_of(scope.team, policies.checked(saved))})
-
-
-@router.post("/policies/effect", response={200: EffectOut} | PROBLEMS)
-def try_policy(request, body: NewText):
-    """Say what a text would have done with the calls of the last month, compared to the policy in force.
-
-    Nothing is saved. It takes half a minute at most; the newest calls are judged first.
-    """
-    _must_write(request)
-    found = effect.of_text(scope_or_404(request, body.environment), body.text)
-    return {
-        "days": found.days,
-        "calls": found.of,
-        "judged": found.judged,
-        "cut_off": found.is_cut,
-        "same": found.same,
-        "counts": found.counts,
-        "changes": {name: [_change(change) for change in changes] for name, changes in found.groups.items()},
-    }
 
 
 @router.post("/policies/diff", response={200: PolicyDifferenceOut} | PROBLEMS)
@@ -268,7 +227,7 @@ def compare_policies(request, body: NewText):
     The text and the policy in force are compared by their rules, targets and conditions, with calls that stand for each
     class of both. Nothing is saved.
     """
-    _must_write(request)
+    must_write(request)
     return difference_out(difference.of_text(scope_or_404(request, body.environment), body.text))
 
 
@@ -286,7 +245,7 @@ def _shape(shape: Shape, found: difference.Difference) -> dict:
 @router.post("/policies/try", response={200: TriedOut} | PROBLEMS)
 def try_call(request, body: Trial):
     """Say what a policy decides about one call, by the text that is given or the one in force. Nothing is recorded."""
-    _must_write(request)
+    must_write(request)
     scope = scope_or_404(request, body.environment)
     policy = scope.policy
     if body.text is not None:
@@ -338,12 +297,12 @@ def compare_versions(
 @router.post("/policies/versions/{n}/restore", response={201: WholeVersionOut} | PROBLEMS)
 def go_back(request, n: int, body: GoBack):
     """Save the text of an old version as the next one, active at once."""
-    _must_write(request)
+    must_write(request)
     scope = scope_or_404(request, body.environment)
     return Status(201, _whole(history.go_back(scope, _version_or_404(scope, n), caller=request.auth)))
 
 
-def _must_write(request):
+def must_write(request):
     if not request.auth.can("write_policy", request.auth.team_ids[0]):
         raise not_allowed("Only a lead or admin can change the policy.")
 
@@ -391,10 +350,3 @@ def _rule(tier: str, rule: str, counts: dict, shadowed: dict | None) -> dict:
         where = f"team: {shadowed['by_tier']}" if shadowed["by_team"] else shadowed["by_tier"]
         by = {"shadowed_by": shadowed["by"], "shadowed_in": where}
     return {"tier": tier, "rule": rule, "hits": counts.get(rule, 0)} | by
-
-
-def _change(change: effect.Change) -> dict:
-    action = change.action
-    named = {"action": action.pk, "number": action.number, "title": action.title}
-    takes = {"takes_before": change.takes_before.as_dict, "takes_after": change.takes_after.as_dict}
-    return named | takes | {"before": change.before, "after": change.after, "rule": change.rule}

@@ -30,8 +30,11 @@ EVIDENCE = ("push", "remote", "install", "network", "delete", "write", "read")
 RUNNING = ("start", "run", "unknown", "remote", "install", "harmful", "hidden", "unclear")
 
 
-def classify(arguments, policy, world, context):
-    """Judge `{command}`; other arguments of the tool (description, timeout) have no effect here."""
+def classify(arguments, policy, world, context, reading=None):
+    """Judge `{command}`; other arguments of the tool (description, timeout) have no effect here.
+
+    `reading`: a dict that keeps what was read of this very call, for another policy (see _read).
+    """
     command = arguments.get("command")
     if not isinstance(command, str) or not command.strip():
         return Verdict("high", [reason("high", "holds no command")], title="Run an empty command")
@@ -39,8 +42,10 @@ def classify(arguments, policy, world, context):
     terms = envelopes.Terms.of(context, policy.trust)
     unreadable = policy.seen(Facts(Around.of(context), reach.unread(command))) if policy.blocks else policy
     try:
-        commands = Reader(command, world).read(parse(command))
-        entries = [judge(simple, number, policy, world, context, terms) for number, simple in enumerate(commands, 1)]
+        entries = [
+            judge(simple, number, policy, world, context, terms, found)
+            for number, (simple, found) in enumerate(_read(command, world, reading), 1)
+        ]
     except Unreadable as error:
         return _unreadable(command, unreadable, refusal or str(error))
     except RecursionError:
@@ -50,6 +55,17 @@ def classify(arguments, policy, world, context):
             return _unreadable(command, unreadable, refusal or TOO_MUCH)
     verdict = _sum_up(entries, policy, terms)
     return _with_refusal(verdict, _unreadable(command, unreadable, refusal)) if refusal else verdict
+
+
+def _read(command, world, reading):
+    """Return (simple command, its Found) of each part of a command, for all policies that trust the same."""
+    key = (world.trusted_programs, world.trusted_places)
+    if reading is not None and key in reading:
+        return reading[key]
+    parts = [(simple, effects_of(simple, world)) for simple in Reader(command, world).read(parse(command))]
+    if reading is not None:
+        reading[key] = parts
+    return parts
 
 
 def _with_refusal(verdict, held):
@@ -83,11 +99,12 @@ def _unreadable(command, policy, why):
     return Verdict(tier, [reason(tier, why)], rule, "unknown", title)
 
 
-def judge(simple, line, policy, world, context, terms=None):
+def judge(simple, line, policy, world, context, terms=None, result=None):
     """Return one simple command as a SubCommand, with tier and reason."""
-    result = effects_of(simple, world)
-    found, words = result.effects, result.words
-    found += _resolved(context.get("resolves_to"), words, world)
+    result = result or effects_of(simple, world)
+    words = result.words
+    found = [*result.effects, *_resolved(context.get("resolves_to"), words, world)]
+    result = replace(result, effects=found)
     texts = [word.text for word in words]
     entry = SubCommand(simple.text, line, [w.text for w in simple.words], undo=undo_of(found), effects=found)
     entry.cwd = simple.cwds[0] if len(simple.cwds) == 1 else ""

@@ -15,7 +15,15 @@ MAX_INPUT = 1_000_000  # characters of all arguments together
 
 
 def classify(
-    tool, arguments, *, policy, cwd="/workspace", workspace_root="/workspace", home="/home/agent", context=None
+    tool,
+    arguments,
+    *,
+    policy,
+    cwd="/workspace",
+    workspace_root="/workspace",
+    home="/home/agent",
+    context=None,
+    reading=None,
 ):
     """Return the Verdict on one tool call.
 
@@ -31,11 +39,12 @@ def classify(
     the workspace, `at`, the time as text in RFC 3339, and `on_duty`: whether somebody who may approve is on duty. What
     is not known of these may meet a condition, so rules that make a call wait apply; with `only_stated` it meets none.
     Other paths in it are relative to the workspace. Nothing in it may come from the agent itself.
-    `workspace_root` is None without a workspace; then no path is inside one.
+    `workspace_root` is None without a workspace; then no path is inside one. `reading`: an empty dict, which may be
+    given again with the same call to judge it by another policy in half the time.
     """
     try:
         with limited():
-            return _classify(tool, arguments, policy, cwd, workspace_root, home, context)
+            return _classify(tool, arguments, policy, cwd, workspace_root, home, context, reading)
     except TooMuch:
         return _asks("it takes more steps to judge than a call may take", _use(tool))
     except Exception as error:
@@ -48,7 +57,7 @@ def _asks(why, title):
     return Verdict("high", [reason("high", why)], undo="unknown", title=title)
 
 
-def _classify(tool, arguments, policy, cwd, root, home, context):
+def _classify(tool, arguments, policy, cwd, root, home, context, reading):
     context = context if isinstance(context, dict) else {}
     if not isinstance(tool, str) or not tool or not isinstance(arguments, dict):
         return _asks("this is not a tool call: it needs a tool's name and arguments", "An unknown call")
@@ -62,7 +71,7 @@ def _classify(tool, arguments, policy, cwd, root, home, context):
     world = World.of(root, home, context.get("cwd") or cwd, context)
     world.trusted_programs, world.trusted_places = policy.trust.programs_in(context), policy.trust.places
     if tool == "Bash":
-        return bash.classify(arguments, policy, world, context)
+        return bash.classify(arguments, policy, world, context, reading)
     tells_reach = bool(context.get("tells_reach"))
     if not policy.blocks and not tells_reach:
         return tools.classify(tool, arguments, policy, world, context)

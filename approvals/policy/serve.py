@@ -63,7 +63,8 @@ def compare(asked, policies):
     for tool, arguments, world in asked["calls"]:
         if time.monotonic() > until:
             break
-        found = (classify(tool, arguments, policy=policy, **world) for policy in (before, after))
+        reading = {}  # both policies judge the same effects
+        found = (classify(tool, arguments, policy=policy, reading=reading, **world) for policy in (before, after))
         verdicts.append([[verdict.tier, verdict.rule] for verdict in found])
     return {"verdicts": verdicts}
 

@@ -402,6 +402,7 @@ _DECLARED = [
         GET /policies/current
         POST /policies/diff
         POST /policies/effect
+        GET /policies/effect/{replay}
         GET /callbacks
         POST /callbacks/{callback_request_id}/again
         GET /duty

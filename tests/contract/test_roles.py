@@ -107,6 +107,7 @@ VERBS = {
     "POST /policies": "write_policy",
     "POST /policies/diff": "write_policy",
     "POST /policies/effect": "write_policy",
+    "GET /policies/effect/{replay}": "write_policy",
     "POST /policies/files/{policy_file_id}/adopt": "write_policy",
     "POST /policies/files/{policy_file_id}/let-go": "write_policy",
     "POST /policies/import": "write_policy",

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -216,7 +216,8 @@ class Replay:
             takes = self.sides.takes(row, call, was, will_be)
             if group := group_of(was, will_be, *takes):
                 self.found.counts[group] += 1
-                self.listed[group].append((row, was, will_be, rule or "", rule_before or "", *takes))
+                told = replace(row, canonical=b"")  # which may be a megabyte
+                self.listed[group].append((told, was, will_be, rule or "", rule_before or "", *takes))
                 if len(self.listed[group]) > 2 * MAX_LISTED:
                     self.listed[group] = self._newest(group)
 

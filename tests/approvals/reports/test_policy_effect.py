@@ -132,6 +132,22 @@ def test_a_lead_asks_for_it_over_the_api_and_nothing_is_saved(calls, post, token
     assert policies.active(team.pk).number == 1
 
 
+def test_what_is_left_goes_on_over_the_api_until_it_is_complete(
+    calls, api, post, token_of, lena, bob, mallory, monkeypatch
+):
+    monkeypatch.setattr(effect, "SECONDS", 0)
+    status, first = post(token_of(lena), "/api/v1/policies/effect", {"text": 'forbidden = ["Bash(git push *)"]\n'})
+    assert (status, first["judged"], first["cut_off"], first["counts"]["forbidden"]) == (200, 0, True, 0)
+    monkeypatch.setattr(effect, "SECONDS", 60)
+    address = f"/api/v1/policies/effect/{first['replay']}"
+    assert api(token_of(bob)).get(address).status_code == 403
+    assert api(token_of(mallory)).get(address).status_code == 404
+    whole = api(token_of(lena)).get(address).json()
+    assert (whole["judged"], whole["cut_off"], whole["counts"]["forbidden"]) == (5, False, 3)
+    assert api(token_of(lena)).get(address).json() == whole
+    assert api(token_of(lena)).get("/api/v1/policies/effect/x").status_code == 404
+
+
 def test_a_replay_goes_on_where_it_stopped_and_counts_each_call_once(calls, team, monkeypatch):
     monkeypatch.setattr(effect, "PAGE", 2)
     whole = effect.of_text(Scope(team), 'mode = "everything"\n', seconds=60)
