@@ -286,9 +286,20 @@ def _insert(
     elif found.needs_approval:
         _refuse_when_too_many(Action.objects.filter(team=agent.team_id).pending(), agent)
     answer, told = _first_answer(call, found, grant, now, runs=runs)
+    about = {"grant": grant, "number": standing.last_number + 1, "digest": sha256(canonical)}
+    action = _made(call, found, agent, now, expires_at=now + timedelta(seconds=expires_in), **about, **answer)
+    action.save(force_insert=True)
+    revision = add_revision(action, 1, canonical, found, caller.actor, files=bound.files)
+    told = [(verb, by(action), data) for verb, by, data in told]
+    record_each(action, [("action.submitted", caller.actor, {"mode": action.mode, "tool": action.tool[:80]}), *told])
+    _begin(action, revision, found)
+    return action
+
+
+def _made(call: Call, found: PolicyResult, agent, now, **fields) -> Action:
+    """Return the action of a call with these fields besides, not saved."""
     action = Action(
         team_id=agent.team_id,
-        number=standing.last_number + 1,
         agent=agent,
         workspace=call.workspace,
         mode=call.mode,
@@ -301,24 +312,22 @@ def _insert(
         reasoning=masked(call.reasoning, call.workspace),
         tier=found.tier,
         undo=found.undo,
-        digest=sha256(canonical),
         rule=found.rule,
         policy=found.policy,
         policy_file=found.policy_file,
-        grant=grant,
         **found.quorum_fields,
         envelope=found.envelope if found.is_allowed else None,
         tool_schema=tool_schemas.save(agent.team_id, call.schema) if call.schema else None,
         created_at=now,
-        expires_at=now + timedelta(seconds=expires_in),
         hold_until=now + timedelta(seconds=call.hold_s) if call.hold_s else None,
-        **answer,
+        **fields,
     )
     action.call_hash = call.hash_for(agent) if call.session else sha256(str(action.pk).encode())
-    action.save(force_insert=True)
-    revision = add_revision(action, 1, canonical, found, caller.actor, files=bound.files)
-    told = [(verb, by(action), data) for verb, by, data in told]
-    record_each(action, [("action.submitted", caller.actor, {"mode": action.mode, "tool": action.tool[:80]}), *told])
+    return action
+
+
+def _begin(action: Action, revision, found: PolicyResult):
+    """Start what the first answer asks for: run it, or have the workspace snapshotted and the call rehearsed."""
     if action.status == Status.RUNNING:
         remember(action, revision)
     elif action.status == Status.APPROVED:
@@ -327,7 +336,6 @@ def _insert(
         asking.request_snapshot(action)
         if policies.rehearses(found.policy, action.tier):
             rehearsals.start_by_rule(action, by=_policy(action))
-    return action
 
 
 def _policy(action: Action) -> Actor:
