@@ -41,7 +41,7 @@ def _calls(found: dict) -> Table:
         [gettext("Forbidden by the policy"), _number(calls["forbidden"])],
     ]
     about = gettext("Every call of an agent in this period. What a person denied was asked, too.")
-    return Table("calls", gettext("What agents asked to do"), about, [gettext("Calls"), gettext("Count")], rows)
+    return Table("calls", gettext("Calls of agents"), about, [gettext("Calls"), gettext("Count")], rows)
 
 
 ANSWERS = ("approved", "edited", "sent_back", "denied")
@@ -61,7 +61,7 @@ def _decisions(found: dict) -> Table:
     about = gettext("%(decided)s of %(may)s people who may decide did so. Times are from the request to the answer.")
     about %= {"decided": _number(people["decided"]), "may": _number(people["may_decide"])}
     columns, row = [gettext("Person"), *_answer_columns()], [gettext("Everybody"), *_answers(found["decisions"])]
-    return Table("decisions", gettext("What people answered"), about, columns, [row])
+    return Table("decisions", gettext("Answers of people"), about, columns, [row])
 
 
 def _by_tier(found: dict) -> Table:

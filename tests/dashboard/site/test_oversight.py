@@ -118,7 +118,7 @@ def test_a_name_that_no_font_of_a_pdf_has_is_escaped(decided, api, token_of, ali
 
 def test_the_page_shows_the_same_tables(decided, alice, browser_of):
     page = browser_of(alice).get("/oversight/").content.decode()
-    for words in ("What people answered", "Attention", "Requirements by name", "Art. 14(4)(b)", "bob"):
+    for words in ("Answers of people", "Attention", "Requirements by name", "Art. 14(4)(b)", "bob"):
         assert words in page
     assert browser_of(alice).get("/oversight/html/").content.decode().count("<table>") == page.count("<table>")
 
