@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-_of_home: dict[str, str] = {}  # what this host was given when it joined
-_given: dict[str, str] = {}  # what was read and not empty
 HOST = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
 
 
@@ -20,25 +18,21 @@ def refused(name: str, must_be: str, raw: str) -> ImproperlyConfigured:
 
 
 def read_home(file: Path):
-    """Read lines of NAME=VALUE from a file; they stand in for variables that the environment does not have."""
-    _of_home.clear()
+    """Set the variables that the environment does not have to those in a file, of lines NAME=VALUE."""
     with suppress(FileNotFoundError):
         for line in file.read_text().splitlines():
             name, _, value = line.partition("=")
             if value and not name.startswith("#"):
-                _of_home[name] = value
+                os.environ.setdefault(name, value)
 
 
 def given() -> dict[str, str]:
-    """Return {variable: value} of those that were read so far and are not empty."""
-    return dict(_given)
+    """Return {variable: value} of those of the environment that are not empty."""
+    return {name: value.strip() for name, value in os.environ.items() if value.strip()}
 
 
 def env(name: str, default: str = "") -> str:
-    raw = os.environ.get(name, _of_home.get(name, "")).strip()
-    if raw:
-        _given[name] = raw
-    return raw if name in os.environ or raw else default
+    return os.environ.get(name, default).strip()
 
 
 def env_int(name: str, default: int, *, least: int = 0, most: int | None = None) -> int:
