@@ -18,20 +18,32 @@ def programs() -> Path | None:
 
 
 class Cluster:
-    """Started in a folder of its own on a unix socket; `url` is for DATABASE_URL."""
+    """Started in a folder of its own on a unix socket, or at an address; `url` is for DATABASE_URL."""
 
-    def __init__(self):
-        self.programs = programs()
-        if self.programs is None:
-            raise RuntimeError("PostgreSQL's server is not installed")
-        self.folder = Path(tempfile.mkdtemp(prefix="hr-day-pg-", dir="/tmp"))
-        self.as_owner = []
-        if os.geteuid() == 0:
-            self.as_owner = ["runuser", "-u", OWNER, "--"]
+    def __init__(self, address: str = "", port: int = 5432):
+        self.address, self.port = address, port
+        self._find(Path(tempfile.mkdtemp(prefix="hr-day-pg-", dir="/tmp")))
+        if self.as_owner:
             shutil.chown(self.folder, OWNER, OWNER)
         self._run("initdb", "-D", str(self.data), "-U", "handrail", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8")
+        if address:
+            with (self.data / "pg_hba.conf").open("a") as file:
+                file.write(f"host all all {address}/16 trust\n")
         self.start()
-        self._run("createdb", "-h", str(self.folder), "-U", "handrail", "handrail")
+        self._run("createdb", "-h", str(self.folder), "-p", str(port), "-U", "handrail", "handrail")
+
+    @classmethod
+    def of_folder(cls, folder: Path):
+        """Return the server that another process has started in this folder, to clean it up."""
+        found = cls.__new__(cls)
+        found._find(folder)
+        return found
+
+    def _find(self, folder: Path):
+        self.folder, self.programs = folder, programs()
+        if self.programs is None:
+            raise RuntimeError("PostgreSQL's server is not installed")
+        self.as_owner = ["runuser", "-u", OWNER, "--"] if os.geteuid() == 0 else []
 
     @property
     def data(self) -> Path:
@@ -39,13 +51,14 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        return f"postgres://handrail@{str(self.folder).replace('/', '%2F')}/handrail"
+        host = self.address or str(self.folder).replace("/", "%2F")
+        return f"postgres://handrail@{host}:{self.port}/handrail"
 
     def _run(self, program: str, *arguments: str):
         subprocess.run([*self.as_owner, str(self.programs / program), *arguments], check=True, capture_output=True)
 
     def start(self):
-        options = f"-k {self.folder} -c listen_addresses= -c max_connections=200"
+        options = f"-k {self.folder} -p {self.port} -c listen_addresses={self.address} -c max_connections=200"
         log = str(self.folder / "log")
         self._run("pg_ctl", "-D", str(self.data), "-w", "-t", "60", "-l", log, "-o", options, "start")
 

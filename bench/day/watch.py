@@ -49,6 +49,18 @@ def parts_of(supervisor: int) -> dict[str, int]:
     return found
 
 
+def below(pid: int) -> list[int]:
+    """Return a process and all its descendants, also those in sessions of their own."""
+    found = [pid]
+    for parent in found:
+        try:
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        except OSError:
+            continue
+        found += map(int, children)
+    return found
+
+
 def measured(part: str, pid: int) -> Sample:
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     files = len(os.listdir(f"/proc/{pid}/fd"))

@@ -168,6 +168,7 @@ def prepare(say) -> None:
     migrate(say)
     forget_heartbeat()
     same_keys_as_others()
+    settings.STATIC_ROOT.mkdir(exist_ok=True)  # every part imports what warns of its lack
     if parts.run_here("web"):
         collect_static(say)
     tasks.arrange()

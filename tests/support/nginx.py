@@ -38,11 +38,11 @@ def nginx(program: str, folder, port_behind: int, change, port: int = 0):
         process.wait(10)
 
 
-def until_it_listens(port: int):
+def until_it_listens(port: int, address: str = "127.0.0.1"):
     deadline = time.monotonic() + 20
     while True:
         try:
-            return socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            return socket.create_connection((address, port), timeout=5).close()
         except ConnectionRefusedError:
             assert time.monotonic() < deadline, "nginx does not listen"
             time.sleep(0.05)
