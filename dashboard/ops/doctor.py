@@ -53,6 +53,7 @@ def examine(*, deep: bool) -> list[Finding]:
         *_store(),
         _sqlite(),
         *_user_namespaces(),
+        *host_findings.hosts(),
         *_unclear(),
         *_passkeys(),
         *_break_glass(),

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 from dashboard.ops import doctor
 from dashboard.problems import problem_response, unavailable
 from dashboard.web.pages import signed_in
+from workspaces.services import hosts
 
 ALIVE = b"ok\n"
 
@@ -60,4 +61,6 @@ def readyz(request):
 @never_cache
 @require_safe
 def status(request):
-    return render(request, "dashboard/status.html", {"nav": "status", "findings": doctor.examine(deep=False)})
+    is_admin = any(request.caller.can("manage_hosts", team_id) for team_id in request.caller.team_ids)
+    found = {"nav": "status", "findings": doctor.examine(deep=False), "hosts": hosts.shown() if is_admin else []}
+    return render(request, "dashboard/status.html", found)

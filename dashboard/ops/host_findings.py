@@ -7,7 +7,8 @@ from dashboard.database import clock
 from dashboard.files.locks import is_locked
 from dashboard.ops.findings import Finding
 from workspaces.envelope.ring import is_held
-from workspaces.models import Runner, State, Workspace
+from workspaces.models import RUNNER_TIMEOUT, Runner, State, Workspace
+from workspaces.services import hosts as known_hosts
 
 
 def runner(*, deep: bool) -> Finding:
@@ -80,3 +81,52 @@ def _workspaces_on(runner: Runner, driver: str) -> str:
     kept = Workspace.objects.kept().filter(runner=runner, environment__driver=driver)
     number = kept.exclude(state__in=[State.ARCHIVED, State.FAILED]).count()
     return f"{number} {'workspace is' if number == 1 else 'workspaces are'} on it." if number else ""
+
+
+def hosts() -> list[Finding]:
+    """Report each host, where there are several, and versions that are not the same."""
+    try:
+        rows = list(Runner.objects.members().order_by("host"))
+    except DatabaseError:  # its own finding says so
+        return []
+    if len(rows) < 2:
+        return []
+    return [*(_host(row) for row in rows), *_versions(rows)]
+
+
+def _host(row: Runner) -> Finding:
+    state, since = known_hosts.state_of(row)
+    part, ok = f"host {row.host}", state in ("ready", "draining")
+    if state == "lost":
+        words, fix = f"Declared lost at {clock.in_utc(since)}.", "When it is back, its `make up` makes it a host again."
+    elif not ok and since is None:
+        words, fix = "It was not heard of since it joined or started.", "Start `make up` there."
+    elif not ok:
+        fix = f"Start `make up` there. If it is gone for good: `manage.py host lost {row.host}`."
+        words = f"Unreachable since {clock.in_utc(since)}."
+    else:
+        words, fix = _what_runs(row), ""
+        if state == "draining":
+            words += f" Draining since {clock.in_utc(since)}: it gets no new workspaces."
+        if silent := [name for name, at in row.heard().items() if at is not None and not _is_new(at)]:
+            words, ok = f"{words} No heartbeat of its {' and '.join(silent)}.", False
+            fix = "It restarts automatically; see the lines of `make up` there."
+    return Finding(part, ok, words, fix, needed=False)
+
+
+def _what_runs(row: Runner) -> str:
+    drivers = [name for name, probe in sorted(row.capabilities.items()) if probe.get("available")]
+    words = f"Runs {' and '.join(row.heard())}, version {row.version or 'unknown'}."
+    return words + (f" Drivers: {', '.join(drivers)}." if drivers else "")
+
+
+def _is_new(moment) -> bool:
+    return moment > clock.now() - RUNNER_TIMEOUT
+
+
+def _versions(rows: list[Runner]) -> list[Finding]:
+    found = {row.version for row in rows if row.answers}
+    if len(found) < 2:
+        return []
+    words = f"Hosts run different versions: {', '.join(f'{row.host} {row.version}' for row in rows if row.answers)}."
+    return [Finding("versions", True, words, "Bring all hosts to the newest one.", needed=False)]

@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from django.conf import settings
 
 from dashboard.ops import doctor
 from dashboard.workers import loop_watch
@@ -147,8 +148,9 @@ def test_metrics_and_status_have_the_lateness_of_each_process(runtime, db, team,
     loop_watch.file_of("runner").write_text(str(held).replace("'", '"'))
     loop_watch.file_of("web").write_text("{}")  # of another version
     text = api(token_of(lena)).get("/metrics").content.decode()
-    assert f'handrail_loop_lateness_seconds{{process="runner",team="{team.slug}"}} 2.5' in text
-    assert f'handrail_loop_long_steps{{process="runner",team="{team.slug}"}} 3.0' in text
+    labels = f'{{host="{settings.HANDRAIL_HOST_NAME}",process="runner",team="{team.slug}"}}'
+    assert f"handrail_loop_lateness_seconds{labels} 2.5" in text
+    assert f"handrail_loop_long_steps{labels} 3.0" in text
     assert 'process="web"' not in text
     (found,) = [one for one in doctor.examine(deep=False) if one.part.startswith("event loop")]
     assert (found.ok, found.needed) == (False, False)

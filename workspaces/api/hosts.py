@@ -28,10 +28,12 @@ class HostOut(Schema):
     address: str = Field(description="host:port at which the webs of other hosts reach its runner")
     version: str
     parts: list[str]
+    heard: dict[str, datetime | None] = Field(description="when each part was last heard of, where PostgreSQL is used")
     drivers: dict[str, dict] = Field(description="{driver: {available, isolation, reason}}")
     room: dict = Field(description="what it may promise: runs, memory_bytes, cpus; 0 for no limit")
     promised: Promised
     workspaces: int
+    snapshots_of: list[str] = Field(description="teams whose snapshots are on this host alone; none with a bucket")
 
 
 class Hosts(Schema):

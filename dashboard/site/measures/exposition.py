@@ -1,5 +1,6 @@
 """A team's metrics as Prometheus text: what is so now, and the sums of this calendar month (UTC)."""
 
+from django.conf import settings
 from django.db.models import Count
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -9,6 +10,7 @@ from dashboard.site.measures import approvals, period, resources
 from dashboard.site.measures.persistence import persistence
 from dashboard.workers import lanes, loop_watch
 from workspaces.models import Cap, Run, State, Workspace
+from workspaces.services import hosts
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -30,6 +32,7 @@ class _Collector:
 
     def collect(self):
         yield from self._now()
+        yield from self._hosts()
         yield from self._approvals()
         yield from self._persistence()
         yield from self._resources()
@@ -54,16 +57,33 @@ class _Collector:
         yield self._gauge("actions_pending", "Actions that need approval now.", asked, ["tier"])
         up = Run.objects.filter(workspace__team=self.team, ended_at=None).count()
         yield self._gauge("workspaces_up", "Workspaces that are up.", [((), up)])
-        loops = loop_watch.of_this_host().items()
-        worst = [((name,), told["worst_s"]) for name, told in loops]
+        loops, here = loop_watch.of_this_host().items(), settings.HANDRAIL_HOST_NAME
+        worst = [((here, name), told["worst_s"]) for name, told in loops]
         words = "How late the event loop of this process was at worst in the last minute."
-        yield self._gauge("loop_lateness_seconds", words, worst, ["process"])
+        yield self._gauge("loop_lateness_seconds", words, worst, ["host", "process"])
         words = "Steps of this process that held its event loop for more than a second, since its start."
-        yield self._gauge("loop_long_steps", words, [((name,), told["steps"]) for name, told in loops], ["process"])
+        steps = [((here, name), told["steps"]) for name, told in loops]
+        yield self._gauge("loop_long_steps", words, steps, ["host", "process"])
         words = "Seconds for which the oldest due task of this lane of the queue has waited for a worker."
         yield self._gauge("lane_waiting_seconds", words, [((n,), s) for n, s in lanes.waiting().items()], ["lane"])
         limits = [((cap.measure,), cap.limit) for cap in Cap.objects.filter(team=self.team)]
         yield self._gauge("cap_limit", "Limits for this month.", limits, ["measure"])
+
+    def _hosts(self):
+        found, names = hosts.shown(), ["host"]
+        answering = [((host["name"],), float(host["state"] in ("ready", "draining"))) for host in found]
+        yield self._gauge("host_answers", "Whether the host answers: 1 or 0.", answering, names)
+        draining = [((host["name"],), float(host["state"] == "draining")) for host in found]
+        yield self._gauge("host_drains", "Whether the host gets no new workspaces: 1 or 0.", draining, names)
+        up = Run.objects.filter(workspace__team=self.team, ended_at=None).values_list("runner__host")
+        count = dict(up.order_by().annotate(n=Count("pk")))
+        rows = [((host["name"],), count.get(host["name"], 0)) for host in found]
+        yield self._gauge("host_workspaces_up", "Workspaces of the team that are up on the host.", rows, names)
+        for name, what in (("memory_bytes", "Bytes of memory"), ("cpus", "Processors")):
+            rows = [((host["name"],), host["promised"][name]) for host in found]
+            yield self._gauge(f"host_promised_{name}", f"{what} promised to workspaces that are up.", rows, names)
+            rows = [((host["name"],), host["room"][name]) for host in found]
+            yield self._gauge(f"host_room_{name}", f"{what} that the host may promise; 0: no limit.", rows, names)
 
     def _approvals(self):
         calls = approvals.calls(self.team.pk, self.month)

@@ -8,7 +8,7 @@ from dashboard.database import clock
 from dashboard.models import Actor
 from dashboard.problems import conflict, not_found
 from workspaces.lifecycle import lost_hosts
-from workspaces.models import Runner, Workspace
+from workspaces.models import Runner, StoreIdentity, Workspace
 from workspaces.provisioning import placement
 from workspaces.services.hosts import moving
 
@@ -25,13 +25,13 @@ def state_of(runner: Runner) -> tuple[str, object]:
     """Return (ready, draining, unreachable or lost; since when, None if ready)."""
     if runner.lost_at:
         return "lost", runner.lost_at
-    if not runner.is_alive:
-        return "unreachable", runner.heartbeat_at
+    if not (runner.is_alive if runner.runs("runner") else runner.answers):
+        return "unreachable", runner.heard_at
     return ("draining", runner.draining_at) if runner.draining_at else ("ready", None)
 
 
 def shown() -> list[dict]:
-    """Return each host by its name: {name, state, since, address, version, parts, drivers, room, promised, …}."""
+    """Return each host by its name: {name, state, since, address, version, parts, heard, drivers, room, …}."""
     promised, rows = placement.promised(), Runner.objects.filter(removed_at=None).order_by("host")
     return [_shown(runner, promised[runner.pk]) for runner in rows]
 
@@ -47,10 +47,14 @@ def _shown(runner: Runner, running: list[dict]) -> dict:
         "address": runner.address,
         "version": runner.version,
         "parts": runner.parts,
+        "heard": runner.heard(),
         "drivers": probes,
         "room": {name: runner.room.get(name, 0) for name in ("runs", "memory_bytes", "cpus")},
         "promised": {"runs": len(running)} | figures,
         "workspaces": runner.workspaces.filter(purged_at=None).count(),
+        "snapshots_of": list(
+            StoreIdentity.objects.filter(host=runner.host).order_by("team__slug").values_list("team__slug", flat=True)
+        ),
     }
 
 
