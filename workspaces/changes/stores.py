@@ -9,6 +9,9 @@ from contextlib import suppress
 from django.conf import settings
 
 from dashboard.models import Actor, Event, Team
+from dashboard.problems import Problem
+from workspaces.changes import store_elsewhere
+from workspaces.changes.store_elsewhere import BlobsElsewhere
 from workspaces.host import paths, team_stores
 from workspaces.models import Runner, Snapshot, StoreIdentity, Workspace
 from workspaces.store import Store, StoreError
@@ -43,7 +46,7 @@ def opened(team_id) -> Store:
         if known is None and not Snapshot.objects.filter(workspace__team=team_id).exists():
             raise NoStore(f"there is no store at {path}")
         if host not in ("", _host()) and not settings.HANDRAIL_BUCKET:
-            raise Elsewhere(f"they are on {host}, which this address cannot reach")
+            return _opened_elsewhere(team_id, host, known)
         if settings.HANDRAIL_BUCKET and paths.store_of(team_id).exists():
             raise WrongStore(f"they are still in {paths.store_of(team_id)}; `manage.py stores_to_bucket` copies them")
         raise WrongStore(f"the snapshot store is missing: there is no {path}")
@@ -53,10 +56,24 @@ def opened(team_id) -> Store:
     return store
 
 
+def _opened_elsewhere(team_id, host: str, known: str) -> Store:
+    if (found := store_elsewhere.opened(team_id, host, known)) is None:
+        raise Elsewhere(f"they are on {host}, which this address cannot reach")
+    return found
+
+
+def opened_here(team_id) -> Store:
+    """Open the team's store as `opened` does; Elsewhere if another host has it."""
+    store = opened(team_id)
+    if isinstance(store.blobs, BlobsElsewhere):
+        raise Elsewhere(f"they are on another host: {store.blobs.host}")
+    return store
+
+
 def opened_to_write(team_id) -> Store:
     """Open the team's store for writing; the first use creates it and records its id. Raises WrongStore, StoreError."""
     try:
-        store = opened(team_id)
+        store = opened_here(team_id)
     except NoStore:
         store = _created(team_id)
     here = _host()
@@ -86,7 +103,7 @@ def _host() -> str:
 def is_wrong(team) -> bool:
     """Return True if the team must have a store, and its store is missing, on another host or not the one noted."""
     try:
-        opened(team.pk)
+        opened_here(team.pk)
     except WrongStore:
         return True
     except StoreError:  # it has none yet, or the check reports a damaged one
@@ -100,8 +117,8 @@ def troubles() -> list[tuple[Team, str]]:
     for team in Team.objects.order_by("slug"):
         if is_expected(team.pk):
             try:
-                opened(team.pk).catalog.refresh()  # also where a copy of the head would do
-                opened(team.pk)
+                opened_here(team.pk).catalog.refresh()  # also where a copy of the head would do
+                opened_here(team.pk)
             except Elsewhere:
                 pass
             except WrongStore as error:
@@ -159,6 +176,6 @@ def accept(team, *, by: Actor) -> tuple[Store, int]:
 
 def usable(team_id) -> Store | None:
     """Open the team's store for optional figures; None if it cannot be opened."""
-    with suppress(StoreError):
+    with suppress(StoreError, Problem):
         return opened(team_id)
     return None

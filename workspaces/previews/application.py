@@ -1,6 +1,5 @@
 """Route requests for preview hosts to the program that is previewed, and refuse those that may not see it."""
 
-import asyncio
 import html
 import logging
 from functools import partial
@@ -12,9 +11,9 @@ from django.conf import settings
 from dashboard.database.errors import is_away
 from dashboard.database.threads import query_in_thread
 from dashboard.problems import Problem
-from workspaces.host import paths
+from workspaces.host import leads, paths
 from workspaces.operations import runner_client
-from workspaces.previews import headers
+from workspaces.previews import elsewhere, headers
 from workspaces.services import previews
 
 logger = logging.getLogger("handrail.web")
@@ -122,13 +121,20 @@ async def _target(label: str, secret: str) -> previews.Target:
 
 
 async def _socket(target: previews.Target) -> str:
-    """Return the path of the unix socket that the runner serves for this port; it opens one the first time."""
+    """Return the path of the unix socket that the runner serves for this port; it opens one the first time.
+
+    For a Run of another host it is one of our own, whose connections go on to that host's runner.
+    """
     path = paths.preview_of(target.run_id, target.port)
     if path.exists():
         return str(path)
+    lead = await query_in_thread(leads.lead_of, target.workspace)
     ask = partial(runner_client.ask, "POST", target.workspace, f"previews/{target.port}")
     try:
-        return (await asyncio.to_thread(ask, timeout=RUNNER_TIMEOUT))["socket"]
+        opened = (await query_in_thread(ask, timeout=RUNNER_TIMEOUT))["socket"]  # words, if nothing listens there
+        if lead is not None:
+            opened = await elsewhere.socket_to(lead, target.workspace.pk, target.run_id, target.port)
+        return opened
     except Problem as problem:
         raise Refusal(502 if problem.status == 409 else 503, problem.detail) from None
 

@@ -33,6 +33,8 @@ from workspaces.runner import (
     scrub,
     secret_scan,
     snapshots,
+    stored,
+    streams,
     tree_access,
 )
 from workspaces.runner.git import sandbox
@@ -61,6 +63,7 @@ def application(daemon) -> web.Application:
     app.add_routes(scrub.routes)
     app.add_routes(installed_routes)
     app.add_routes(recorded.routes)
+    app.add_routes(stored.routes)
     return app
 
 
@@ -364,13 +367,22 @@ async def offered_redactions(request):
 @routes.post("/workspaces/{id}/previews/{port}")
 async def open_preview(request):
     """→ {"socket": path}: where this port of the workspace's Run is reached; Problem 409 if nothing listens there."""
+    return web.json_response({"socket": str(await _preview(request))})
+
+
+@routes.get("/workspaces/{id}/previews/{port}")
+async def pass_preview(request):
+    """Upgrade to a connection to this port of the workspace's Run, for the web of another host."""
+    return await streams.pass_to_socket(request, await _preview(request))
+
+
+async def _preview(request) -> Path:
     workspace, daemon = await led_workspace(request), request.app["daemon"]
     run = await daemon.thread(snapshots.open_run, workspace)
     owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
     if owner is None:
         raise Problem(409, f"{workspace.key} is not up.", code="not_up")
-    path = await daemon.network.previews.open(owner, int(request.match_info["port"]))
-    return web.json_response({"socket": str(path)})
+    return await daemon.network.previews.open(owner, int(request.match_info["port"]))
 
 
 @routes.post("/workspaces/{id}/ports/close")

@@ -1,0 +1,106 @@
+"""Every address about a workspace, asked at the web of its host and at that of another one: the same answer."""
+
+import json
+import re
+import uuid
+
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from tests.support.product import Answer
+from tests.support.visitor import Visitor
+from tests.support.waiting import until
+
+# What differs between two answers to one question: the web's own address, tokens of forms, and the time.
+OWN = re.compile(rb"(handrail\.localhost|127\.0\.0\.1):\d+")
+TOKENS = re.compile(rb'(name="csrfmiddlewaretoken" value="|"X-CSRFToken": ?"|csrf[^"]{0,40}"|nonce-|nonce=")[^"]+')
+TIMES = re.compile(
+    rb"\d+ (second|minute)s?( ago)?|just now|\d\d:\d\d(:\d\d)?(\.\d+)?|\d{4}-\d\d-\d\dT[\d:.+Z-]+|\bnow\b"
+)
+FIGURES = re.compile(rb"[\d.,]+(&nbsp;|\xc2\xa0| )?(ms|s|KB|MB|GB|kB|MiB|GiB|%)\b")
+SIZES = re.compile(rb'"(cpu|memory|bytes|at|seconds|last_active_at|age)[a-z_]*": ?[^,}]+')
+
+
+def routes(patterns=None, prefix=""):
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from routes(pattern.url_patterns, route)
+        elif isinstance(pattern, URLPattern):
+            yield route
+
+
+ROUTES = sorted({route for route in routes() if route.startswith(("w/", "workspaces/", "api/v1/"))})
+
+
+@pytest.fixture(scope="module")
+def known(hosts):
+    """What an address can name: {part of a route: value}."""
+    desk = hosts.through_own
+    terminal = desk.post("/workspaces/far/terminals", {"argv": ["bash", "-c", "echo in a terminal"]}).json["id"]
+    command = desk.finished(desk.post("/workspaces/far/commands", {"command": "echo out; false"}).json["id"])
+    until(lambda: _ended(desk, terminal))
+    desk.settled("far")
+    return {
+        "commands": command["id"],
+        "terminals": terminal,
+        "runs": desk.get("/workspaces/far/runs").json["runs"][0]["id"],
+        "operations": desk.get("/workspaces/far/operations").json["operations"][0]["id"],
+    }
+
+
+def _ended(desk, terminal: str) -> bool:
+    found = desk.get("/workspaces/far/terminals").json["terminals"]
+    return next(each for each in found if each["id"] == terminal)["ended_at"] is not None
+
+
+def address(route: str, known: dict) -> str:
+    """Fill a route in."""
+
+    def value(match) -> str:
+        name = match[0].strip("<>").rpartition(":")[2]
+        before = route[: match.start()].rstrip("/").rpartition("/")[2]
+        if name in ("key", "team", "path", "number", "n"):
+            return {"key": "far", "team": "main", "path": "hello.txt", "number": "1", "n": "1"}[name]
+        return known.get(before, str(uuid.UUID(int=1)) if "uuid" in match[0] or "id" in name else "x")
+
+    return "/" + re.sub(r"<[^>]+>", value, route)
+
+
+def plain(answer) -> bytes:
+    body = answer.body
+    if "json" in (answer.headers.get("Content-Type") or ""):
+        body = json.dumps(json.loads(body), sort_keys=True).encode()
+        body = SIZES.sub(b"", body)
+    for pattern in (OWN, TOKENS, TIMES, FIGURES):
+        body = pattern.sub(b"~", body)
+    return body
+
+
+@pytest.fixture(scope="module")
+def asked(hosts):
+    """`asked(product, path)`: the answer of a product's web to a lead of the team, over the API or as a page."""
+    people = {product: Visitor.named(product, "lia", "lead") for product in (hosts.own, hosts.other)}
+
+    def ask(product, path: str) -> Answer:
+        if path.startswith("/api/"):
+            return product.get(path, hosts.token)
+        cookie = "; ".join(f"{each.name}={each.value}" for each in people[product].cookies)
+        return product.get(path, headers={"Cookie": cookie})
+
+    return ask
+
+
+def test_every_address_is_answered_alike(hosts, known, asked):
+    differing, broken, seen = [], [], {}
+    for route in ROUTES:
+        path = address(route, known)
+        own, other = (asked(product, path) for product in (hosts.own, hosts.other))
+        seen[path] = own.status
+        if other.status >= 500 or other.status != own.status:
+            broken.append((path, own.status, other.status, other.body[:300]))
+        elif plain(own) != plain(other):
+            differing.append((path, plain(own)[:400], plain(other)[:400]))
+    assert broken == []
+    assert differing == []
+    assert sum(status == 200 for status in seen.values()) > 40, seen
