@@ -24,7 +24,9 @@ from django.db import connection  # isort:skip
 from dashboard.database import outages  # isort:skip
 from dashboard.database.errors import is_away  # isort:skip
 from dashboard.database.threads import query_in_thread  # isort:skip
+from dashboard.workers import hints  # isort:skip
 from dashboard.workers.loop_watch import LoopWatch  # isort:skip
+from dashboard.workers.wakes import wake_feeds_here  # isort:skip
 from dashboard.processes import body_limits  # isort:skip
 from workspaces.host import parts  # isort:skip
 
@@ -236,6 +238,7 @@ def _begin(server: WebServer, more: tuple[int, ...]):
     """Listen on the other sockets too, and tell other hosts that this web is up, from now on."""
     for fd in more:
         _listen(server, fd)
+    hints.listen_forever(hints.FEEDS, wake_feeds_here)
     if connection.vendor == "postgresql":
         server.beating = asyncio.ensure_future(_beat_forever())
 

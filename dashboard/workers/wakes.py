@@ -15,6 +15,7 @@ from pathlib import Path
 from django.conf import settings
 
 from dashboard.keys.key_files import make_private
+from dashboard.workers import hints
 
 _numbers = count()
 
@@ -67,7 +68,13 @@ def empty(receiver: socket.socket):
 
 
 def wake_feeds():
-    """Wake all feeds of this host; called after the commit of an event."""
+    """Wake all feeds, of this host and of others; called after the commit of an event."""
+    wake_feeds_here()
+    hints.send(hints.FEEDS)
+
+
+def wake_feeds_here():
+    """Wake all feeds of this host."""
     try:
         addresses = list((settings.HANDRAIL_RUNTIME / "feeds").iterdir())
     except OSError:

@@ -20,6 +20,7 @@ from dashboard.database.retries import retried
 from dashboard.database.threads import query_in_thread, standing_aside
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
+from dashboard.workers import hints
 from dashboard.workers.wakes import wake
 from workspaces.host import paths
 from workspaces.models import Operation, Phase, Runner, StoreIdentity
@@ -104,7 +105,12 @@ def actor_of(operation: Operation) -> Actor:
 
 
 def wake_runner():
-    """Wake the runner; if this is lost, it polls soon."""
+    """Wake the runners, of this host and of others; if this is lost, they poll soon."""
+    wake_runner_here()
+    hints.send(hints.RUNNERS)
+
+
+def wake_runner_here():
     wake(paths.runtime() / "nudge")
 
 

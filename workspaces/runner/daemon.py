@@ -22,6 +22,7 @@ from dashboard.database.outages import patient
 from dashboard.database.threads import DatabaseThreads, in_threads
 from dashboard.files.locks import take_lock
 from dashboard.logs import about
+from dashboard.workers import hints
 from dashboard.workers.wakes import listen
 from workspaces import operations
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
@@ -111,6 +112,7 @@ class Daemon:
         await self.thread(self.lead.take)
         self.row = await self.thread(identity.register)
         stop_listening = listen(self.runtime / "nudge", self._wake)
+        hints.listen_forever(hints.RUNNERS, operations.wake_runner_here)
         serving = await self._serve()
         background = [asyncio.create_task(self._forever(name)) for name in ("beat", "lead", "watch", "sweep")]
         background += [asyncio.create_task(self.network.flush_forever()), asyncio.create_task(reached.keep_new(self))]

@@ -4,6 +4,7 @@ import os
 import signal
 
 from tests.support.waiting import until
+from tests.workspaces.test_previews import APP, Host
 
 
 def test_files_are_read_and_written(hosts):
@@ -24,6 +25,18 @@ def test_a_command_is_started_and_its_output_followed(hosts):
     assert other.get(f"/commands/{command['id']}/output?follow=1").body == b"1\n2\n3\n"
     assert other.get(f"/commands/{command['id']}/output?offset=2").body == b"2\n3\n"
     assert other.get(f"/commands/{command['id']}").json["output_bytes"] == 6
+
+
+def test_a_preview_is_shown(hosts):
+    hosts.through_other.call("PUT", "/workspaces/far/files/app.py", APP, None)
+    hosts.through_other.post("/workspaces/far/commands", {"command": "exec python3 app.py 3456", "timeout_s": 3600})
+    listens = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 3456))' 2>/dev/null || echo no"
+    until(lambda: hosts.through_other.run("far", listens) == b"")
+    url = hosts.through_other.post("/workspaces/far/previews", {"port": 3456}).json["url"]
+    preview = Host(hosts.other, url)
+    assert preview.enter().status == 303
+    assert preview.ask("/").status == 200
+    assert preview.ask("/").text == preview.ask("/").text != ""
 
 
 def test_a_lead_that_was_killed_is_unreachable_and_nothing_is_gone(hosts):
