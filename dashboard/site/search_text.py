@@ -27,7 +27,7 @@ from dashboard.models import Event
 from dashboard.problems import Problem
 from dashboard.site.search_limits import Hit, Limits, Position, Scan, newest
 from dashboard.web.lookup import Order
-from workspaces.host import team_stores
+from workspaces.changes import stores
 from workspaces.models import Command, Snapshot, Terminal, Workspace
 from workspaces.programs import recordings
 from workspaces.programs.terminals import name_of
@@ -222,7 +222,7 @@ class _Tree(NamedTuple):
 
 def _keys_of_trees(caller, limits: Limits) -> list[tuple]:
     """Return (time, id) of the snapshots to search after the position, the newest first."""
-    teams = [team for team in caller.team_ids if _is_there(team)]
+    teams = [team for team in caller.team_ids if _store(team) is not None]
     places, after = _places_of_files(caller, limits).filter(team__in=teams), limits.position
     if limits.at is None:
         rows, at, pk = places.exclude(head=None).filter(limits.times("head__created_at")), "head__created_at", "head_id"
@@ -231,13 +231,6 @@ def _keys_of_trees(caller, limits: Limits) -> list[tuple]:
     rows = rows.filter(**{f"{at}__lte": after.at}) if after else rows
     keys = rows.order_by(f"-{at}", f"-{pk}").values_list(at, pk)[:MAX_LISTED]
     return [key for key in keys if not after or _follows(key, after)]
-
-
-def _is_there(team_id) -> bool:
-    try:
-        return team_stores.is_there(team_id)
-    except StoreError:
-        return False
 
 
 def _follows(key: tuple, after: Position) -> bool:
@@ -257,8 +250,8 @@ def _trees(keys: list[tuple]) -> Iterator[_Tree]:
 
 def _store(team_id) -> Store | None:
     try:
-        return Store.open(team_stores.blobs_of(team_id))
-    except StoreError:
+        return stores.readable(team_id)
+    except (StoreError, Problem):
         return None  # the Storage page says what is wrong with it
 
 

@@ -11,7 +11,7 @@ from approvals.connect import connections
 from dashboard.files.atomic_write import create_file, move_into_place, replace_file
 from dashboard.files.locks import is_locked, take_lock
 from dashboard.net.addresses import in_url, is_loopback, is_wildcard, to_call
-from workspaces.runner.network import web_address
+from workspaces.runner.web_elsewhere import own_address
 
 
 def test_a_file_is_replaced_whole_with_the_mode_that_was_asked(tmp_path):
@@ -88,7 +88,7 @@ def test_a_shared_lock_keeps_out_an_exclusive_one(tmp_path):
 )
 def test_hook_proxy_and_supervisor_call_the_same_address(settings, listens, called, url):
     settings.HANDRAIL_HOST, settings.HANDRAIL_PORT = listens, 8000
-    assert (web_address(), connections.local_address()) == ((called, 8000), url)
+    assert (own_address(), connections.local_address()) == ((called, 8000), url)
     assert f"http://{in_url(to_call(listens))}:8000" == url
 
 

@@ -16,7 +16,7 @@ from workspaces import lifecycle
 from workspaces.api import answers, schemas
 from workspaces.api.lookup import MAX_WAIT_S, SHOWN_WITH, answered, busy_of, find, safety_known, team_of, workspace_out
 from workspaces.models import Workspace
-from workspaces.provisioning import uploads
+from workspaces.operations import uploads_elsewhere
 from workspaces.services import agent_bindings, listing, metadata
 
 router = Router(tags=["workspaces"])
@@ -41,7 +41,7 @@ def upload(request):
     team = team_of(request)
     if not request.auth.can("create_workspace", team):
         raise Problem(403, "You don't have permission to do this.")
-    made, size = uploads.receive(team.pk, request, by=request.auth.actor)
+    made, size = uploads_elsewhere.receive(team.pk, request, by=request.auth.actor)
     return Status(201, {"id": made, "bytes": size})
 
 

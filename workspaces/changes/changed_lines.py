@@ -4,9 +4,10 @@ import time
 
 from django.core.cache import cache
 
+from dashboard.problems import Problem
+from workspaces.changes import stores
 from workspaces.changes.comparisons import Changes, Lines, lines_of
-from workspaces.host import team_stores
-from workspaces.store import Store, StoreError
+from workspaces.store import StoreError
 
 KEPT_SECONDS = 24 * 3600
 
@@ -25,10 +26,10 @@ def between(team_id, old: str, new: str, *, until: float | None = None) -> Lines
         return None
     try:
         # The store's identity is not checked, to save queries: another store would not hold these trees.
-        changes = Changes(Store.open(team_stores.blobs_of(team_id)), (old, new))
+        changes = Changes(stores.readable(team_id), (old, new))
         rows = changes.written()
         is_over = changes.count(rows)
-    except StoreError:
+    except (StoreError, Problem):
         return None
     found = lines_of(rows)
     if is_over:

@@ -17,8 +17,8 @@ from workspaces.lifecycle import carried
 from workspaces.lifecycle.boundaries import snapshot_before
 from workspaces.lifecycle.states import must_not_be_trashed, record, resume, retry
 from workspaces.models import KEY_PATTERN, Environment, State, Workspace, WorkspaceLabel
-from workspaces.operations import absent
-from workspaces.provisioning import capacity, caps, eligibility, images, isolation, placement, source_history, uploads
+from workspaces.operations import absent, uploads_elsewhere
+from workspaces.provisioning import capacity, caps, eligibility, images, isolation, placement, source_history
 from workspaces.provisioning.git.addresses import check_git
 from workspaces.secrets import team_credentials
 
@@ -56,7 +56,7 @@ def check_source(team, source) -> dict:
         ref = source.get("ref") or ""
         team_credentials.refuse_without_key(team, check_git(source["git"], ref))
         return {"git": source["git"], "ref": ref}
-    uploads.find(team.pk, source["upload"])
+    uploads_elsewhere.must_be_kept(team.pk, source["upload"])
     return {"upload": source["upload"]}
 
 

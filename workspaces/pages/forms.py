@@ -10,7 +10,8 @@ from dashboard.problems import Problem
 from dashboard.text.visible_text import visible
 from workspaces import lifecycle
 from workspaces.models import KEY_PATTERN, Environment, RevisionHow, Workspace
-from workspaces.provisioning import isolation, uploads
+from workspaces.operations import uploads_elsewhere
+from workspaces.provisioning import isolation
 from workspaces.services import pull_requests
 from workspaces.services.environments import newest
 
@@ -159,7 +160,7 @@ class NewWorkspace(forms.Form):
         if cleaned["git"]:
             wish["source"] = {"git": cleaned["git"], "ref": cleaned["ref"]}
         elif cleaned["tar"]:
-            wish["source"] = {"upload": uploads.receive(cleaned["team"].pk, cleaned["tar"], by=by)[0]}
+            wish["source"] = {"upload": uploads_elsewhere.receive(cleaned["team"].pk, cleaned["tar"], by=by)[0]}
         if names := cleaned["artifacts"].replace(",", " ").split():
             wish["artifacts"] = names
         if setup := cleaned["setup"].replace("\r\n", "\n"):

@@ -69,10 +69,15 @@ def _kept_of(folder: Path, owner: str) -> int:
 
 def find(team_id, upload: str) -> Path:
     """Return the archive's path; Problem 422 if it is unknown, another team's or deleted."""
-    path = folder_of(team_id) / upload if len(upload) == 32 and upload.isalnum() else None
+    path = folder_of(team_id) / upload if is_name(upload) else None
     if path is None or not path.is_file():
         raise invalid("No such upload; uploads are deleted after the hours that the team's retention says.")
     return path
+
+
+def is_name(upload: str) -> bool:
+    """Return whether an upload could have this id."""
+    return len(upload) == 32 and upload.isalnum()
 
 
 def is_kept(team_id, upload: str) -> bool:

@@ -163,6 +163,7 @@ class Daemon:
         await web.UnixSite(serving, str(path)).start()
         path.chmod(0o600)
         await reached.serve(self, serving)
+        await self.network.web.start()
         return serving
 
     async def _receipts(self):

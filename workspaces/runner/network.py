@@ -16,7 +16,6 @@ from pathlib import Path
 from django.conf import settings
 
 from dashboard.database import clock
-from dashboard.net.addresses import to_call
 from workspaces.drivers.base import DriverError, RunRecord
 from workspaces.drivers.handrail_run import HOW_TO_ASK
 from workspaces.drivers.sandbox.driver import hostname_of
@@ -29,6 +28,7 @@ from workspaces.models import Run, Workspace
 from workspaces.runner.box_ports import BoxPorts
 from workspaces.runner.host_ports import HostPorts
 from workspaces.runner.preview_sockets import PreviewSockets, connect_back
+from workspaces.runner.web_elsewhere import WebElsewhere
 from workspaces.services import network, run_tokens
 
 logger = logging.getLogger("handrail.egress")
@@ -36,10 +36,6 @@ FLUSH_INTERVAL = 1.0
 MAX_TALLIES = 1000  # distinct attempts of one Run between two flushes; further ones are counted together
 TOKEN_EXTEND_INTERVAL = 3600.0
 BLOCK_CACHE_SECONDS = 0.2  # a host that was allowed on another host may stay blocked for so long
-
-
-def web_address() -> tuple[str, int]:
-    return to_call(settings.HANDRAIL_HOST), settings.HANDRAIL_PORT
 
 
 def own_names(workspace) -> list[str]:
@@ -170,6 +166,7 @@ class Network:
         self.daemon = daemon
         self._opener = Opener()
         self.previews = PreviewSockets(daemon, self._opener)
+        self.web = WebElsewhere(daemon)
         self._open: dict[str, _Open] = {}
         self._opening: set[str] = set()
         self._passes: dict[str, Passes] = {}
@@ -215,7 +212,7 @@ class Network:
             rules,
             resolve=with_hosts_file(Path(hosts)) if hosts else resolve_by_system,
             networks=settings.HANDRAIL_EGRESS_NETWORKS,
-            web=web_address() if rules.reaches_handrail else None,
+            web=self.web.address if rules.reaches_handrail else None,
             workspace=str(workspace.pk),
             passes=self.passes(owner.run_id),
             back=partial(connect_back, self.daemon, self._opener, owner),

@@ -36,6 +36,8 @@ from workspaces.runner import (
     stored,
     streams,
     tree_access,
+    uploaded,
+    web_elsewhere,
 )
 from workspaces.runner.git import sandbox
 from workspaces.runner.installed.routes import routes as installed_routes
@@ -64,6 +66,8 @@ def application(daemon) -> web.Application:
     app.add_routes(installed_routes)
     app.add_routes(recorded.routes)
     app.add_routes(stored.routes)
+    app.add_routes(uploaded.routes)
+    app.add_routes(web_elsewhere.routes)
     return app
 
 

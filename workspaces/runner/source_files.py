@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from workspaces.models import Lfs, Submodules
+from workspaces.operations import uploads_elsewhere
 from workspaces.provisioning import limits, uploads
 from workspaces.provisioning.git import addresses, lfs, submodules
 from workspaces.runner import carried
@@ -19,7 +20,7 @@ def fill(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
     """
     source, told = workspace.source, {}
     if upload := source.get("upload"):
-        with open(uploads.find(workspace.team_id, upload), "rb") as archive:
+        with open(uploads_elsewhere.find(workspace.team_id, upload), "rb") as archive:
             import_archive(archive, tree, uploads.LIMITS, **watch)
     elif "git" in source:
         asked = source | {"ref": source["sha"]} if again and source.get("sha") else source

@@ -6,7 +6,7 @@ A web asks with `Upgrade: handrail-stream` (host/leads.py). What is a unix socke
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from workspaces.host.leads import UPGRADE
 from workspaces.shim.recording import Gap, Output, Resized
 
 PIECE = 1 << 16
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 GONE = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
@@ -59,22 +60,37 @@ async def upgraded(request) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio
 
 async def pass_to_socket(request, path: Path) -> web.StreamResponse:
     """Pass the connection on to a unix socket, until either end closes. Problem 409 if nobody listens there."""
-    try:
+
+    async def connect():
         with short_address(path) as address:
-            inner_reader, inner_writer = await asyncio.open_unix_connection(address)
+            return await asyncio.open_unix_connection(address)
+
+    return await pass_on(request, connect)
+
+
+async def pass_on(request, connect: Callable[[], Awaitable[Streams]]) -> web.StreamResponse:
+    """Pass the connection on to what `connect` opens, until either end closes. Problem 409 if that fails."""
+    try:
+        inner = await connect()
     except OSError:
         raise Problem(409, "Nobody listens there.", code="not_up") from None
     try:
-        async with upgraded(request) as (reader, writer):
-            both = {
-                asyncio.ensure_future(_pass(reader, inner_writer)),
-                asyncio.ensure_future(_pass(inner_reader, writer)),
-            }
-            _, left = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            await _end(left)
+        async with upgraded(request) as outer:
+            await join(outer, inner)
     finally:
-        inner_writer.close()
+        inner[1].close()
     return request["upgraded"]
+
+
+async def join(one: Streams, other: Streams):
+    """Pass bytes both ways until either end closes, and close both."""
+    both = {asyncio.ensure_future(_pass(one[0], other[1])), asyncio.ensure_future(_pass(other[0], one[1]))}
+    try:
+        _, left = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        await _end(left)
+    finally:
+        for _, writer in (one, other):
+            writer.close()
 
 
 async def _end(tasks):

@@ -15,7 +15,7 @@ from dashboard.problems import conflict, invalid
 from workspaces import lifecycle
 from workspaces.lifecycle.states import must_be
 from workspaces.models import Operation, State, Workspace
-from workspaces.provisioning import uploads
+from workspaces.operations import uploads_elsewhere
 from workspaces.services import environments, revisions
 
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -94,7 +94,7 @@ def source_beside_notes(workspace) -> dict | None:
     if workspace.remote:  # a fork of a clone
         return {"git": workspace.remote}
     upload = workspace.source.get("upload")
-    return {"upload": upload} if upload and uploads.is_kept(workspace.team_id, upload) else {}
+    return {"upload": upload} if upload and uploads_elsewhere.is_kept(workspace.team_id, upload) else {}
 
 
 def _start_over(workspace, source: dict, caller: Caller, **how) -> tuple[Operation, Workspace]:

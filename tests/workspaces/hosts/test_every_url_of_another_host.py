@@ -18,7 +18,7 @@ TIMES = re.compile(
     rb"\d+ (second|minute)s?( ago)?|just now|\d\d:\d\d(:\d\d)?(\.\d+)?|\d{4}-\d\d-\d\dT[\d:.+Z-]+|\bnow\b"
 )
 FIGURES = re.compile(rb"[\d.,]+(&nbsp;|\xc2\xa0| )?(ms|s|KB|MB|GB|kB|MiB|GiB|%)\b")
-SIZES = re.compile(rb'"(cpu|memory|bytes|at|seconds|last_active_at|age)[a-z_]*": ?[^,}]+')
+SIZES = re.compile(rb'"(cpu|memory|bytes|at|seconds|last_active_at|age|hours|processor_hours)[a-z_]*": ?[^,}]+')
 
 
 def routes(patterns=None, prefix=""):

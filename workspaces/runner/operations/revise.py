@@ -18,7 +18,7 @@ from workspaces.changes import file_writes, history
 from workspaces.drivers.base import DriverError
 from workspaces.host import paths as workspace_paths
 from workspaces.models import ReasonCode, RevisionHow, Snapshot, Workspace
-from workspaces.operations import needs_approval
+from workspaces.operations import needs_approval, uploads_elsewhere
 from workspaces.operations.needs_approval import HOOK_FILES
 from workspaces.provisioning import source_history, uploads
 from workspaces.runner import files, notes, snapshots, source_files
@@ -197,7 +197,7 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
     folder.mkdir(mode=0o755)
     try:
         if upload := source.get("upload"):
-            with open(uploads.find(workspace.team_id, upload), "rb") as archive:
+            with open(uploads_elsewhere.find(workspace.team_id, upload), "rb") as archive:
                 import_archive(archive, folder, uploads.LIMITS, **watch)
         elif source:
             source = source_files.clone(workspace, source, folder, watch["cancel"])
