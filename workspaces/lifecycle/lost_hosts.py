@@ -5,7 +5,7 @@ from django.db.models import F
 from dashboard.database import clock
 from dashboard.models import Actor, Team
 from workspaces import operations
-from workspaces.host.place import shares_store
+from workspaces.host import place
 from workspaces.lifecycle.states import record
 from workspaces.models import EndCode, Operation, Phase, ReasonCode, Run, Runner, State, Workspace
 from workspaces.provisioning import placement
@@ -44,7 +44,7 @@ def _for_each(runner: Runner, do) -> list[Workspace]:
 
 
 def _take_over(workspace: Workspace, runner: Runner, by: Actor):
-    if workspace.own_folder or workspace.head is None or not shares_store():
+    if workspace.own_folder or workspace.head is None or not place.shares_store():
         _fail(workspace, runner, by)
         return
     was, lacks = workspace.state, workspace.state not in AT_REST or bool(workspace.missing_snapshot)

@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 
 from dashboard.database import clock
 from dashboard.problems import unavailable
-from workspaces.host.place import shares_store
+from workspaces.host import place as places
 from workspaces.models import Operation, Run, Runner, State, StoreIdentity, Workspace
 from workspaces.provisioning import capacity, isolation
 
@@ -174,14 +174,14 @@ def pinned_to(workspace) -> str:
     source, checkpoint = workspace.source, workspace.source.get("fork", {}).get("checkpoint")
     if checkpoint and workspace.forked_from and workspace.forked_from.runner:
         return workspace.forked_from.runner.host
-    if workspace.own_folder or ("upload" in source and not shares_store()):
+    if workspace.own_folder or ("upload" in source and not places.shares_store()):
         return settings.HANDRAIL_HOST_NAME
     return ""
 
 
 def host_of_store(team_id) -> str:
     """Return the host whose folder has the team's snapshots; "" if there are none yet, or every host reaches them."""
-    if shares_store():
+    if places.shares_store():
         return ""
     return StoreIdentity.objects.filter(team=team_id).values_list("host", flat=True).first() or ""
 
