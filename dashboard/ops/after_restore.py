@@ -16,6 +16,7 @@ from dashboard.models import Actor, Event, SignInLink, Team
 from workspaces.models import EndCode, Operation, Phase, Run, Runner, State, Workspace
 
 BY = Actor.system("restore")
+AHEAD = 1000  # changes of a workspace's place that may have come after the backup
 
 
 @transaction.atomic
@@ -32,6 +33,7 @@ def settle(manifest: dict):
     Delivery.objects.filter(next_try_at__isnull=False).update(next_try_at=None, problem="Restored from a backup.")
     SignInLink.objects.filter(used_at=None).update(expires_at=now)
     _take_over_runner()
+    _lead_anew()
     for team in Team.objects.all():
         data = {"made_at": made_at, "unclear": unclear.get(team.pk, 0), "withdrawn": ended.get(team.pk, 0)}
         Event.objects.record(team, actor=BY, verb="system.restored", subject=team, data=data)
@@ -81,3 +83,8 @@ def _take_over_runner():
     runners = list(Runner.objects.all()[:2])
     if len(runners) == 1:
         Runner.objects.filter(pk=runners[0].pk).update(host=settings.HANDRAIL_HOST_NAME, heartbeat_at=None)
+
+
+def _lead_anew():
+    """Raise the epochs of the leads beyond those that hosts have seen since the backup, which refuse lower ones."""
+    Workspace.objects.update(lead_epoch=F("lead_epoch") + AHEAD)

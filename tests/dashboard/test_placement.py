@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from dashboard.database import clock
+from dashboard.ops import after_restore
 from tests.pages.conftest import make_workspace, workspace  # noqa: F401 - fixtures
 from workspaces import operations
 from workspaces.models import Environment, Operation, Run, Runner, State, StoreIdentity, Workspace
@@ -148,3 +149,9 @@ def test_an_archived_workspace_comes_back_where_there_is_room(client, host, team
     Workspace.objects.filter(pk=workspace.pk).update(state=State.ARCHIVED, runner=one, placed_at=clock.now())
     assert client.post(f"/api/v1/workspaces/{workspace.key}/resume").status_code == 202
     assert (placed(workspace.key), Operation.objects.get(kind="resume").runner) == ("b", other)
+
+
+def test_a_restored_database_leads_with_higher_epochs_than_hosts_have_seen(workspace):  # noqa: F811
+    Workspace.objects.update(lead_epoch=3)
+    after_restore._lead_anew()
+    assert Workspace.objects.get().lead_epoch == 1003

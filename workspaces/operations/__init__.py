@@ -150,7 +150,7 @@ def is_placed_on(operation: Operation, runner) -> bool:
     """
     if (
         operation.runner_id is not None
-        or operation.workspace_id is None
+        or operation.kind not in placement.STARTING_KINDS
         or Runner.objects.filter(removed_at=None).count() < 2
     ):
         return True

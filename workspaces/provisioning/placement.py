@@ -171,12 +171,10 @@ def pinned_to(workspace) -> str:
     """Return the host that alone has what the workspace is made from; "" if every host can get it."""
     if workspace.head_id is not None:
         return ""
-    source, checkpoint = workspace.source, workspace.source.get("fork", {}).get("checkpoint")
-    if checkpoint and workspace.forked_from and workspace.forked_from.runner:
-        return workspace.forked_from.runner.host
-    if workspace.own_folder or ("upload" in source and not places.shares_store()):
-        return settings.HANDRAIL_HOST_NAME
-    return ""
+    origin = workspace.forked_from if "checkpoint" in workspace.source.get("fork", {}) else None
+    if origin is not None and origin.runner is not None:
+        return origin.runner.host
+    return settings.HANDRAIL_HOST_NAME if workspace.own_folder else ""
 
 
 def host_of_store(team_id) -> str:

@@ -18,7 +18,7 @@ from workspaces.models import Environment, Operation, Phase, ReasonCode, Runner,
 from workspaces.provisioning import isolation
 from workspaces.runner import removing, snapshots
 from workspaces.runner.job import Kind
-from workspaces.runner.operations.move import did_not_move, resume_at
+from workspaces.runner.operations.move import did_not_move, next_step, resume_at
 from workspaces.runner.refusals import Again, Refused
 from workspaces.runner.run_spec import uid_of
 from workspaces.runner.steps import belongings
@@ -101,7 +101,7 @@ class Arrive(Kind):
         save_proof(job.workspace, outcome["proof"], {})
         if job.args["from"] not in ("", job.args["runner"]):
             left = Runner.objects.get(pk=job.args["from"])
-            operations.submit("leave", workspace=job.workspace, by=job.by, exclusive=True, runner=left)
+            next_step(job, "leave", left)
         if was == State.READY:
             resume_at(job.workspace.pk, job.by)
 

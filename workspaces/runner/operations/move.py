@@ -15,7 +15,7 @@ from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle, operations
 from workspaces.drivers.base import DriverError
-from workspaces.models import EndCode, ReasonCode, Runner, State, Workspace
+from workspaces.models import EndCode, Operation, ReasonCode, Runner, State, Workspace
 from workspaces.runner import waiting
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.refusals import Refused
@@ -60,7 +60,13 @@ class Move(Kind):
         there = Runner.objects.get(pk=job.args["runner"])
         known = {name: outcome[name] for name in ("was", "head", "epoch", "sent")}
         args = job.args | known | {"from": str(job.workspace.runner_id)}
-        operations.submit("arrive", workspace=job.workspace, by=job.by, args=args, exclusive=True, runner=there)
+        next_step(job, "arrive", there, args)
+
+
+def next_step(job: Job, kind: str, runner: Runner, args=None):
+    """Submit the next step of a move, before all that was asked of the workspace since the move was."""
+    step = operations.submit(kind, workspace=job.workspace, by=job.by, args=args, exclusive=True, runner=runner)
+    Operation.objects.filter(pk=step.pk).update(due_at=job.operation.due_at)
 
 
 def did_not_move(job: Job, was: str, reason: str):

@@ -89,9 +89,8 @@ def declare_lost(runner: Runner, *, by: Actor) -> list[Workspace]:
     """
     if runner.is_alive:
         raise conflict(f"{runner.host} answers. Drain it instead, or stop it first.")
-    if runner.lost_at:
+    if not Runner.objects.filter(pk=runner.pk, lost_at=None).update(lost_at=clock.now()):
         raise conflict(f"{runner.host} is lost already.")
-    Runner.objects.filter(pk=runner.pk).update(lost_at=clock.now())
     runner.refresh_from_db()
     return lost_hosts.take_over(runner, by=by)
 
