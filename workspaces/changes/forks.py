@@ -1,6 +1,7 @@
 """Two workspaces that began with the same snapshot, side by side: what each of them changed since then.
 
-A fork and the workspace that it was made from, two forks of one workspace, or any two whose forks lead to one.
+A fork and the workspace that it was made from, two forks of one workspace, any two whose forks lead to one, or two that
+were cloned at one commit.
 """
 
 import time
@@ -11,6 +12,7 @@ from dashboard.problems import conflict, invalid
 from workspaces.changes import history
 from workspaces.changes.comparisons import Comparison, Point, compare
 from workspaces.models import Snapshot, Workspace
+from workspaces.provisioning import source_history
 from workspaces.store.objects import FILE, FOLDER, Entry
 from workspaces.store.text import text_diff
 
@@ -163,9 +165,18 @@ def base_of(left: Workspace, right: Workspace) -> Point:
     for mine in lineage(left):
         if other := known.get(mine.workspace.pk):
             return _kept(min((mine, other), key=lambda origin: (origin.number is None, origin.number)))
+    if left.baseline and _commit_of(left) and _commit_of(left) == _commit_of(right):
+        return Point(left, left.baseline.number)
     raise conflict(
         f"{left.key} and {right.key} come from no common snapshot: neither is a fork that leads to the other."
     )
+
+
+def _commit_of(workspace: Workspace) -> tuple[str, str] | None:
+    """Return (address, SHA) of what the workspace was cloned from; None if it was not cloned, or has revisions."""
+    source = workspace.source
+    is_first = source.get("git") and source.get("sha") and not source.get(source_history.BEFORE)
+    return (source["git"], source["sha"]) if is_first else None
 
 
 def lineage(workspace: Workspace) -> list[Origin]:
