@@ -49,6 +49,12 @@ class Ports(Protocol):
     def work_began_at(self, workspace) -> int | None:
         """Return the number of the snapshot from before the work of a started agent that works there now."""
 
+    def agreed_commit(self, workspace, commit: str) -> str:
+        """Return the commit that a workspace begins with whose source was cloned at `commit`.
+
+        It is another one if attempts at the same task were cloned before, and their branch has moved since.
+        """
+
     def used_by_agents(self, team_id, since: datetime) -> tuple:
         """Return (tokens, cost) that the team's started agents have used or reserved at models since then."""
 

@@ -168,6 +168,11 @@ def place_for(team, environment: str, name: str, *, wish: dict, caller: Caller) 
     if not caller.is_person or not caller.can("start_agents", team):
         raise not_allowed("Only a lead or admin can start an agent.")
     check(eligibility.find_environment(team, environment, caller), team, wish)
+    wish = {"environment": environment, "fresh": True}
+    return lifecycle.create(team, key_for(name, "agent"), caller=caller, wish=wish)[0]
+
+
+def key_for(name: str, otherwise: str) -> str:
+    """Return a key for a new workspace that begins with the words of `name`, or with `otherwise` if it has none."""
     words = re.sub(r"[^a-z0-9]+", "-", name.lower())[:30].strip("-")
-    key = f"{words or 'agent'}-{uuid.uuid4().hex[:6]}"
-    return lifecycle.create(team, key, caller=caller, wish={"environment": environment, "fresh": True})[0]
+    return f"{words or otherwise}-{uuid.uuid4().hex[:6]}"

@@ -50,6 +50,7 @@ from approvals.models.policy_files import PolicyFile
 from approvals.models.presence import CardViewer  # noqa: F401 - as above
 from approvals.models.prompts import SessionPrompt  # noqa: F401 - as above
 from approvals.models.talk import AgentMessage, Interrupt  # noqa: F401 - as above
+from approvals.models.tasks import Task, TaskAttempt, TaskEnd  # noqa: F401 - as above
 from approvals.models.usage import ModelUsage  # noqa: F401 - as above
 from approvals.policy.people import Takes
 from approvals.questions import own_questions

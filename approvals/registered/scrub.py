@@ -115,5 +115,9 @@ RULES = {
         name=lambda row: f"A-{row.action.number} revision {row.number}",
         url=lambda row: _card(row.action),
     ),
+    "approvals.task": Rule(
+        bound={"repository": "it is where its workspaces come from", "commit": "it is a digest"},
+        name=str,
+    ),
     "approvals.toolschema": Rule(deletes=True),
 }

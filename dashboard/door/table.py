@@ -75,6 +75,8 @@ _DECLARED = [
         GET /agents/{agent}
         GET /documents
         GET /documents/{name}
+        GET /tasks
+        GET /tasks/{task_id}
         GET /agent-runs
         GET /agent-runs/{agent_run_id}
         GET /agent-runs/{agent_run_id}/model-calls
@@ -363,6 +365,12 @@ _DECLARED = [
         GET /definitions/{name}/versions
         GET /definitions/{name}/comparison
         GET /definitions/{name}/export
+        POST /tasks
+        POST /tasks/{task_id}/choose
+        POST /tasks/{task_id}/throw-away
+        POST /tasks/{task_id}/bring-back
+        POST /tasks/{task_id}/cancel
+        POST /tasks/{task_id}/merged
         POST /agent-runs
         POST /agent-runs/{agent_run_id}/messages
         POST /agent-runs/{agent_run_id}/interrupt

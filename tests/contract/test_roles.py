@@ -60,6 +60,12 @@ VERBS = {
     "POST /agent-programs/{agent_program}/install": "manage_environments",
     "POST /agent-programs/{agent_program}/trials": "start_agents",
     "POST /agent-programs/{agent_program}/try-key": "manage_secrets",
+    "POST /tasks": "start_agents",
+    "POST /tasks/{task_id}/choose": "start_agents",
+    "POST /tasks/{task_id}/throw-away": "start_agents",
+    "POST /tasks/{task_id}/bring-back": "start_agents",
+    "POST /tasks/{task_id}/cancel": "start_agents",
+    "POST /tasks/{task_id}/merged": "start_agents",
     "POST /agent-runs": "start_agents",
     "POST /agent-runs/{agent_run_id}/messages": "start_agents",
     "POST /agent-runs/{agent_run_id}/interrupt": "start_agents",
@@ -278,6 +284,7 @@ def things(agent, place, everybody) -> dict[str, str]:
         "artifact_id": kept["id"],
         "checkpoint_id": checkpoint_of(agent, place),
         "agent_run_id": agent_run_of(agent, place),
+        "task_id": task_of(agent, place),
         "agent_id": agent_id_of(agent, action["id"]),
         "agent": agent.get("/me").json["name"],
         "agent_program": "claude-code",
@@ -349,6 +356,20 @@ def agent_run_of(agent, key: str) -> str:
             "row |= {'program': 'codex@1.2.3', 'model': 'none', 'state': 'failed', 'token_sha256': token_hex(32)};"
             "row |= dict.fromkeys(('created_at', 'changed_at'), clock.now());"
             "print(json.dumps(str(AgentRun.objects.create(**row).pk)))"
+        )
+    )
+
+
+def task_of(agent, key: str) -> str:
+    """The id of a task with an attempt in the workspace."""
+    return json.loads(
+        agent.product.shell(
+            "import json; from dashboard.database import clock; from approvals.models import Task, TaskAttempt;"
+            f"from workspaces.models import Workspace; place = Workspace.objects.get(key='{key}');"
+            "row = {'team': place.team, 'title': 'walked', 'environment': place.environment.name};"
+            "task = Task.objects.create(**row, created_at=clock.now(), changed_at=clock.now());"
+            "TaskAttempt.objects.create(task=task, number=1, workspace=place);"
+            "print(json.dumps(str(task.pk)))"
         )
     )
 

@@ -6,7 +6,7 @@ carry it out and change the state. A request for an operation that is already in
 
 from workspaces.lifecycle.boundaries import snapshot_before
 from workspaces.lifecycle.cancelling import CANCEL_PERMISSIONS, cancel_operation, permission_to_cancel
-from workspaces.lifecycle.creation import check_key, check_source, create, fork, fork_checkpoint
+from workspaces.lifecycle.creation import check_key, check_source, create, create_new, fork, fork_checkpoint
 from workspaces.lifecycle.deletion import trash, untrash
 from workspaces.lifecycle.snapshots import SAFETY_SNAPSHOT_TIMEOUT, pin, reset, restore, snapshot, take_safety_snapshot
 from workspaces.lifecycle.states import (
@@ -37,6 +37,7 @@ __all__ = [
     "check_key",
     "check_source",
     "create",
+    "create_new",
     "dismiss",
     "ended_on_request",
     "fork",

@@ -35,7 +35,7 @@ def create(team, key: str, *, caller: Caller, wish: dict) -> tuple[Workspace, bo
     with type(team).objects.turn(team.pk):
         known = Workspace.objects.kept().select_related("environment").filter(team=team, key=key).first()
         if known is None:
-            return _create_new(team, key, caller, wish, source), True
+            return create_new(team, key, caller=caller, wish=wish, source=source), True
     if not Workspace.objects.visible_to(caller).filter(pk=known.pk).exists():
         raise conflict("This key is already used in your team, by a workspace that isn't yours.")
     _refuse_differences(known, wish, source)
@@ -67,7 +67,11 @@ def check_key(key: str) -> str:
     return key
 
 
-def _create_new(team, key, caller, wish, source) -> Workspace:
+def create_new(team, key: str, *, caller: Caller, wish: dict, source: dict) -> Workspace:
+    """Create a workspace with a key that no other one has, in the team's turn. Problem as for `create`.
+
+    `source` is what `check_source` returned: it may look up a host's name, so it is called before the turn.
+    """
     capacity.refuse_new()
     environment = _environment(team, wish, caller)
     caps.refuse_when_met(team.pk, environment.driver, adds=True)

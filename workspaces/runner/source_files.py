@@ -1,9 +1,11 @@
 """Put the files that a workspace is made from into an empty folder: an upload or a clone, and carried artifacts."""
 
+import shutil
 import threading
 from functools import partial
 from pathlib import Path
 
+from workspaces import extensions
 from workspaces.models import Lfs, Submodules
 from workspaces.operations import uploads_elsewhere
 from workspaces.provisioning import limits, uploads
@@ -25,6 +27,10 @@ def fill(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
     elif "git" in source:
         asked = source | {"ref": source["sha"]} if again and source.get("sha") else source
         told = clone(workspace, asked, tree, watch.get("cancel"))
+        if not again and (agreed := extensions.ports.agreed_commit(workspace, told["sha"])) != told["sha"]:
+            shutil.rmtree(tree)
+            tree.mkdir(mode=0o755)
+            told = clone(workspace, source | {"ref": agreed}, tree, watch.get("cancel"))
     carried.unpack_artifacts(workspace, tree, watch)
     return {name: told[name] for name in addresses.TOLD if name in told}
 
