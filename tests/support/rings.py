@@ -76,6 +76,7 @@ LONG = (
     "approvals/test_races.py::test_sixteen_processes_never_see_a_locked_database",
     "approvals/policy/test_corpus.py::test_mutations_change_nothing",
     "approvals/race/test_crowd.py",
+    "workspaces/store/test_bucket_killed.py",
     "workspaces/terminals/test_flood.py::test_two_hundred_megabytes_beside_a_viewer_that_stalls",
 )
 # Of each parametrized test in these, `make test` does the first case: one kill point, one width, one kind of disk.
