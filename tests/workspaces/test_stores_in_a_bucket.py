@@ -187,3 +187,23 @@ def test_stores_of_folders_are_copied_into_a_bucket(s3, new_product):
     second = desk.post(f"/workspaces/{key}/snapshots").json["number"]
     assert desk.get(f"/workspaces/{key}/files/a?snapshot={second}").body == b"two\n"
     assert desk.get(f"/workspaces/{key}/files/a?snapshot={first}").body == b"one\n"
+
+
+def test_an_upload_that_one_web_took_is_unpacked_on_any_host(s3, bucket, kept, desk, tmp_path):
+    (tmp_path / "a").write_text("uploaded\n")
+    packed = subprocess.run(["tar", "-C", tmp_path, "-czf", "-", "a"], capture_output=True, check=True).stdout
+    made = desk.call("POST", "/uploads", packed, 201).json["id"]
+    assert not [path for path in (kept.home / "uploads").rglob("*") if path.is_file()]  # no other host would have it
+    key = desk.create(source={"upload": made})["key"]
+    assert desk.get(f"/workspaces/{key}/files/a").body == b"uploaded\n"
+    prefix = bucket.removeprefix("s3://").partition("/")[2]
+    assert [found.name.rpartition("/")[2] for found in s3.client(prefix).ls("files/uploads")] == [made]
+    script = (
+        "from datetime import timedelta; from dashboard.database import clock;"
+        "from workspaces.services import retention;"
+        "later = clock.frozen_at(clock.now() + timedelta(hours=3));"
+        "later.__enter__(); retention.sweep_hours(); later.__exit__(None, None, None)"
+    )
+    kept.shell(script)
+    assert s3.client(prefix).ls("files/uploads") == []
+    desk.post("/workspaces", {"key": f"{key}-late", "source": {"upload": made}}, expect=422)

@@ -1,7 +1,7 @@
 """Uploads that another host received: found at its runner, and copied here when they are needed.
 
 A host that runs no runner hands each upload over to one that does, before it is acknowledged: its own disk is nobody's
-to read.
+to read. With HANDRAIL_BUCKET nothing of this is needed: all hosts find it there.
 """
 
 import os
@@ -25,7 +25,7 @@ TIMEOUT_S = 600  # for an upload of the largest size between two hosts
 def receive(team_id, body, *, by) -> tuple[str, int]:
     """Store an upload as `uploads.receive` does, where a runner finds it."""
     upload, size = uploads.receive(team_id, body, by=by)
-    if "runner" in settings.HANDRAIL_PARTS:
+    if "runner" in settings.HANDRAIL_PARTS or settings.HANDRAIL_BUCKET:
         return upload, size
     path = uploads.find(team_id, upload)
     try:
@@ -55,7 +55,10 @@ def must_be_kept(team_id, upload: str):
 
 
 def find(team_id, upload: str) -> Path:
-    """Return the path of an upload on this host, copied from another if need be. Problem 422 if nobody has it."""
+    """Return the name of an upload for `shared_files.opened`, copied from another host if need be.
+
+    Problem 422 if nobody has it.
+    """
     if not uploads.is_kept(team_id, upload) and (lead := _holder_of(team_id, upload)) is not None:
         _copy(lead, team_id, upload)
     return uploads.find(team_id, upload)

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import uuid
-from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -12,8 +11,9 @@ from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 from dashboard.problems import Problem, invalid
 from dashboard.text.visible_text import plain_size
+from workspaces.host import shared_files
 from workspaces.provisioning import capacity
-from workspaces.store import Limits
+from workspaces.store import Limits, StoreError
 
 MAX_KEPT_UPLOADS = 4  # quota of each caller, in uploads of the maximum size
 LIMITS = Limits(bytes=settings.HANDRAIL_UNPACKED_BYTES, entries=settings.HANDRAIL_UNPACKED_ENTRIES)
@@ -51,6 +51,10 @@ def receive(team_id, body, *, by) -> tuple[str, int]:
         if not size:
             raise invalid("The upload is empty; send a tar (also .gz, .zst) as the raw body.")
         move_into_place(fresh, folder / upload)
+        shared_files.keep(folder / upload)
+    except StoreError as error:
+        (folder / upload).unlink(missing_ok=True)
+        raise Problem(507, f"The upload could not be stored: {error}.") from None
     except OSError as error:
         raise Problem(507, f"The upload could not be stored ({error.strerror}).") from None
     finally:
@@ -60,17 +64,13 @@ def receive(team_id, body, *, by) -> tuple[str, int]:
 
 def _kept_of(folder: Path, owner: str) -> int:
     """Return the total bytes of one caller's stored uploads, including those in progress."""
-    found = 0
-    for path in (*folder.glob(f"{owner}*"), *folder.glob(f".{owner}*")):
-        with suppress(FileNotFoundError):  # expired meanwhile
-            found += path.stat().st_size
-    return found
+    return sum(found.size for found in shared_files.kept_in(folder) if found.path.name.lstrip(".").startswith(owner))
 
 
 def find(team_id, upload: str) -> Path:
-    """Return the archive's path; Problem 422 if it is unknown, another team's or deleted."""
+    """Return the archive's name for `shared_files.opened`; Problem 422 if it is unknown, another team's or deleted."""
     path = folder_of(team_id) / upload if is_name(upload) else None
-    if path is None or not path.is_file():
+    if path is None or not shared_files.is_kept(path):
         raise invalid("No such upload; uploads are deleted after the hours that the team's retention says.")
     return path
 

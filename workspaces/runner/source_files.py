@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from workspaces import extensions
+from workspaces.host import shared_files
 from workspaces.models import Lfs, Submodules
 from workspaces.operations import uploads_elsewhere
 from workspaces.provisioning import limits, uploads
@@ -22,7 +23,7 @@ def fill(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
     """
     source, told = workspace.source, {}
     if upload := source.get("upload"):
-        with open(uploads_elsewhere.find(workspace.team_id, upload), "rb") as archive:
+        with shared_files.opened(uploads_elsewhere.find(workspace.team_id, upload)) as archive:
             import_archive(archive, tree, uploads.LIMITS, **watch)
     elif "git" in source:
         asked = source | {"ref": source["sha"]} if again and source.get("sha") else source

@@ -17,6 +17,7 @@ from workspaces import lifecycle
 from workspaces.changes import file_writes, history
 from workspaces.drivers.base import DriverError
 from workspaces.host import paths as workspace_paths
+from workspaces.host import shared_files
 from workspaces.models import ReasonCode, RevisionHow, Snapshot, Workspace
 from workspaces.operations import needs_approval, uploads_elsewhere
 from workspaces.operations.needs_approval import HOOK_FILES
@@ -197,7 +198,7 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
     folder.mkdir(mode=0o755)
     try:
         if upload := source.get("upload"):
-            with open(uploads_elsewhere.find(workspace.team_id, upload), "rb") as archive:
+            with shared_files.opened(uploads_elsewhere.find(workspace.team_id, upload)) as archive:
                 import_archive(archive, folder, uploads.LIMITS, **watch)
         elif source:
             source = source_files.clone(workspace, source, folder, watch["cancel"])

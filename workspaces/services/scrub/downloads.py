@@ -5,6 +5,7 @@ from pathlib import Path
 
 import zstandard
 
+from workspaces.host import shared_files
 from workspaces.models import Workspace
 from workspaces.provisioning import uploads
 from workspaces.services import archives
@@ -25,13 +26,13 @@ def purge(team, wanted: Wanted, tick: Callable[[], None]) -> Iterator[Place]:
     """Delete the files that hold the value."""
     for what, key, path in _files(team):
         if _is_in(path, wanted, tick):
-            path.unlink(missing_ok=True)
+            shared_files.remove(path)
             yield Place(DOWNLOAD, what, path.name, workspace=key)
 
 
 def _files(team) -> Iterator[tuple[str, str, Path]]:
-    for path in _in(uploads.folder_of(team.pk)):
-        yield "upload", "", path
+    for found in shared_files.kept_in(uploads.folder_of(team.pk)):
+        yield "upload", "", found.path
     for pk, key in Workspace.objects.filter(team=team).values_list("pk", "key"):
         for path in _in(archives.folder_of(pk)):
             yield "archive for download", key, path
@@ -55,7 +56,7 @@ def _is_in(path: Path, wanted: Wanted, tick) -> bool:
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with shared_files.opened(path) as file:
         is_zstd = file.read(4) == _ZSTD
         file.seek(0)
         reader = zstandard.ZstdDecompressor().stream_reader(file) if is_zstd else file

@@ -11,7 +11,7 @@ import os
 import time
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ..errors import StoreError
 from . import SCHEME, Changed
@@ -25,9 +25,11 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
 PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.2
+_PIECE_BYTES = 8 << 20
 _DELETED_AT_ONCE = 500  # keys in one request; S3 takes 1,000
 _used_in: dict[str, int] = {}  # the process that made the first request
 _ANSWER = "Server returned non-2xx status code: "
@@ -122,6 +124,21 @@ class Client:
     def put(self, name: str, data: bytes) -> None:
         """Write an object whose name no other writer uses."""
         self._repeated(name, lambda: obstore.put(self._store, name, data, use_multipart=False))
+
+    def put_file(self, name: str, path: Path) -> None:
+        """Write an object from a file of any length, in parts."""
+        self._repeated(name, lambda: obstore.put(self._store, name, path))
+
+    def get_file(self, name: str, out: BinaryIO) -> None:
+        """Write an object's bytes to an open file. Raise FileNotFoundError."""
+
+        def get():
+            out.seek(0)
+            for piece in obstore.get(self._store, name).stream(min_chunk_size=_PIECE_BYTES):
+                out.write(piece)
+            out.truncate()
+
+        self._repeated(name, get)
 
     def create(self, name: str, data: bytes) -> str:
         """Write an object that must not be there yet; return its tag. Raise Changed."""

@@ -30,7 +30,7 @@ def copy_to_bucket(folder: FolderBlobs, bucket: BucketBlobs, watch: Watch) -> He
         watch.total_bytes = sum(head.packs.values())
         for number, size in sorted(head.packs.items()):
             data = folder.pack(head, number).read(0, size)
-            names[number] = f"{blake3(data).hexdigest(16)}-{store_id[:8]}.pack"
+            names[number] = f"{blake3(data).hexdigest(16)}-copied.pack"
             if there.get(names[number]) != size:
                 bucket.client.put(f"packs/{names[number]}", data)
             watch.tick(0, size)

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from fnmatch import fnmatch
 from pathlib import Path
 
 from django.db.models import Q, QuerySet
 
 from dashboard.models import Team
 from dashboard.text.visible_text import plain_size
+from workspaces.host import shared_files
 from workspaces.models import Workspace
 from workspaces.provisioning import uploads
 from workspaces.services import archives
 from workspaces.services.retention.layers.base import Item, Layer, Terms
+from workspaces.store import StoreError
 
 SHORTEST = timedelta(hours=1)
 ONE = "*-*-*-*-*"  # a folder that is called as a team or workspace
@@ -21,10 +24,19 @@ ONE = "*-*-*-*-*"  # a folder that is called as a team or workspace
 def teams_with_old_files(at: datetime) -> QuerySet:
     """Return the teams with a file that the shortest rule would delete."""
     cutoff = (at - SHORTEST).timestamp()
-    sent, packed = (_with_old_files(folder, cutoff) for folder in (uploads.folder(), archives.folder()))
+    sent, packed = _teams_of_uploads(at - SHORTEST), _with_old_files(archives.folder(), cutoff)
     if not sent and not packed:
         return Team.objects.none()
     return Team.objects.filter(Q(pk__in=sent) | Q(workspaces__in=packed)).distinct()
+
+
+def _teams_of_uploads(cutoff: datetime) -> set[str]:
+    found = set()
+    with suppress(StoreError):  # the bucket does not answer: another time
+        for name in shared_files.folders_in(uploads.folder()):
+            if fnmatch(name, ONE) and any(kept.at < cutoff for kept in shared_files.kept_in(uploads.folder_of(name))):
+                found.add(name)
+    return found
 
 
 def _with_old_files(folder: Path, cutoff: float) -> set[str]:
@@ -47,15 +59,11 @@ class _Files(Layer):
         for item in items:
             Path(item.pk).unlink(missing_ok=True)
 
-    def _old(self, folder: Path, cutoff: datetime) -> Iterator[tuple[Path, str, datetime]]:
+    def _old(self, found: list[shared_files.Kept], cutoff: datetime) -> Iterator[tuple[Path, str, datetime]]:
         """Yield (path, name, time) of the files that are older."""
-        for path in sorted(folder.glob("*")):
-            with suppress(FileNotFoundError):  # deleted meanwhile
-                found = path.stat()
-                at = datetime.fromtimestamp(found.st_mtime, UTC)
-                if at < cutoff:
-                    size = plain_size(found.st_size)
-                    yield path, f"{self.what} of {size}", at
+        for path, size, at in found:
+            if at < cutoff:
+                yield path, f"{self.what} of {plain_size(size)}", at
 
 
 class Uploads(_Files):
@@ -68,8 +76,13 @@ class Uploads(_Files):
 
     def due(self, scope):
         cutoff = scope.terms(self).cutoff(scope.at)
-        for path, name, at in self._old(uploads.folder_of(scope.team.pk), cutoff):
-            yield Item(str(path), name, at)
+        with suppress(StoreError):  # the bucket does not answer: another time
+            for path, name, at in self._old(shared_files.kept_in(uploads.folder_of(scope.team.pk)), cutoff):
+                yield Item(str(path), name, at)
+
+    def delete(self, scope, items):
+        for item in items:
+            shared_files.remove(Path(item.pk))
 
 
 class Archives(_Files):
@@ -84,5 +97,5 @@ class Archives(_Files):
         rows = Workspace.objects.filter(team=scope.team, pk__in=packed) if packed else Workspace.objects.none()
         for pk, key, environment in rows.values_list("pk", "key", "environment__name"):
             cutoff = scope.terms(self, environment).cutoff(scope.at)
-            for path, name, at in self._old(archives.folder_of(pk), cutoff):
+            for path, name, at in self._old(shared_files.here(archives.folder_of(pk)), cutoff):
                 yield Item(str(path), name, at, pk, key)

@@ -1,0 +1,93 @@
+"""Files that one host writes and another may read: in HANDRAIL_BUCKET where there is one, else in HANDRAIL_HOME.
+
+A file is named by its path below HANDRAIL_HOME. In a bucket it is there alone, so that who deletes it has deleted it.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from django.conf import settings
+
+
+class Kept(NamedTuple):
+    """A file: its path, length in bytes, and when it was written."""
+
+    path: Path
+    size: int
+    at: datetime
+
+
+def keep(path: Path):
+    """Keep a file that was just written whole. Raise StoreError if the bucket does not take it; it stays here then."""
+    if settings.HANDRAIL_BUCKET:
+        _client(settings.HANDRAIL_BUCKET).put_file(_name(path), path)
+        path.unlink()
+
+
+def is_kept(path: Path) -> bool:
+    """Return whether the file is there. Raise StoreError if the bucket does not answer."""
+    return path.is_file() or (bool(settings.HANDRAIL_BUCKET) and _client(settings.HANDRAIL_BUCKET).exists(_name(path)))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading. Raise FileNotFoundError, StoreError."""
+    if path.is_file() or not settings.HANDRAIL_BUCKET:
+        with open(path, "rb") as file:
+            yield file
+        return
+    with tempfile.TemporaryFile(dir=settings.HANDRAIL_HOME) as file:
+        _client(settings.HANDRAIL_BUCKET).get_file(_name(path), file)
+        file.seek(0)
+        yield file
+
+
+def here(folder: Path) -> list[Kept]:
+    """Return the files of a folder of this host, by name."""
+    found = []
+    for path in sorted(folder.glob("*")):
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            status = path.stat()
+            found.append(Kept(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
+    return found
+
+
+def kept_in(folder: Path) -> list[Kept]:
+    """Return the files of a folder, by name, without those of its folders. Raise StoreError."""
+    found = {each.path.name: each for each in here(folder)}
+    if settings.HANDRAIL_BUCKET:
+        for each in _client(settings.HANDRAIL_BUCKET).ls(_name(folder)):
+            if "/" not in each.name:
+                found[each.name] = Kept(folder / each.name, each.size, datetime.fromtimestamp(each.at, UTC))
+    return [found[name] for name in sorted(found)]
+
+
+def folders_in(folder: Path) -> set[str]:
+    """Return the names of the folders of a folder that have a file. Raise StoreError."""
+    found = {path.parent.name for path in folder.glob("*/*")}
+    if settings.HANDRAIL_BUCKET:
+        found |= {each.name.partition("/")[0] for each in _client(settings.HANDRAIL_BUCKET).ls(_name(folder))}
+    return found
+
+
+def remove(path: Path):
+    """Delete a file if it is there. Raise StoreError."""
+    path.unlink(missing_ok=True)
+    if settings.HANDRAIL_BUCKET:
+        _client(settings.HANDRAIL_BUCKET).delete([_name(path)])
+
+
+def _name(path: Path) -> str:
+    return f"files/{path.relative_to(settings.HANDRAIL_HOME)}"
+
+
+@lru_cache(maxsize=4)
+def _client(bucket: str):
+    from workspaces.store.blobs.bucket_client import Client
+
+    return Client.at(bucket)
