@@ -252,6 +252,7 @@ def test_one_that_is_paused_on_a_silent_host_is_unreachable_and_paused_again_whe
     assert client.get(address).json()["state"] == "unreachable"
     assert "Can't be reached" in unescape(browser.get(page).content.decode())
     assert silent.key in browser.get("/workspaces/?state=away").content.decode()
+    assert "On host-b since" in browser.get(page).content.decode()
     Runner.objects.update(heartbeat_at=clock.now())
     found = client.get(address).json()
     assert (found["state"], found["since"], found["reason"]) == ("paused", None, "")

@@ -2,9 +2,11 @@
 
 from functools import cached_property
 
+from django.conf import settings
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from dashboard.models import Agent
+from workspaces.host import place
 from workspaces.models import State
 from workspaces.pages.about import About
 from workspaces.provisioning import capacity, isolation
@@ -67,6 +69,13 @@ class Facts:
     @property
     def ports(self) -> list[dict]:
         return self.workspace.vitals.get("ports", [])
+
+    @property
+    def place(self) -> dict | None:
+        """{host, since} of the host that has its files, where there are several hosts."""
+        runner = self.workspace.runner
+        is_one_of_some = runner is not None and (runner.address or runner.host != settings.HANDRAIL_HOST_NAME)
+        return place.shown(self.workspace) if is_one_of_some else None
 
     @property
     def isolation(self) -> str:
