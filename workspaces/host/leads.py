@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings
 
 from dashboard.database.threads import query_in_thread
+from dashboard.problems import unavailable
 from workspaces.host.membership import in_words, membership
 from workspaces.models import Runner
 
@@ -60,6 +61,26 @@ def of_row(row: Runner) -> Lead | None:
     lead = None if row.host == own else Lead(str(row.pk), row.host, row.address)
     _known[own, row.pk] = float("inf") if lead is None else time.monotonic() + KNOWN_FOR_S, lead
     return lead
+
+
+def others(part: str = "runner") -> list[Lead]:
+    """Return the runners of other hosts that can be asked now; with `part`, of hosts that also run that."""
+    rows = Runner.objects.alive().exclude(address="").order_by("host")
+    return [lead for row in rows if part in (*row.parts, "runner") and (lead := of_row(row)) is not None]
+
+
+def of_team(store_host: str) -> Lead | None:
+    """Return the runner for work on a team's store: the one of the host that has it, else this host's or any other.
+
+    Problem 503 if none can be asked.
+    """
+    if store_host and (row := Runner.objects.filter(host=store_host).first()) is not None:
+        return of_row(row)
+    if "runner" in settings.HANDRAIL_PARTS:
+        return None
+    if not (found := others()):
+        raise unavailable("No host with a runner can be reached now. Try again.")
+    return found[0]
 
 
 def is_here(workspace) -> bool:

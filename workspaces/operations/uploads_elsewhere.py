@@ -15,7 +15,6 @@ from dashboard.keys.key_files import make_private
 from dashboard.problems import Problem, unavailable
 from workspaces.host import leads
 from workspaces.host.leads import Lead
-from workspaces.models import Runner
 from workspaces.operations import runner_client
 from workspaces.provisioning import uploads
 
@@ -36,7 +35,7 @@ def receive(team_id, body, *, by) -> tuple[str, int]:
 
 
 def _hand_over(team_id, path: Path):
-    for lead in others():
+    for lead in leads.others():
         with suppress(Problem), open(path, "rb") as file:
             runner_client.ask_runner("PUT", lead, _address(team_id, path.name), body=file, timeout=TIMEOUT_S)
             return
@@ -64,16 +63,10 @@ def find(team_id, upload: str) -> Path:
     return uploads.find(team_id, upload)
 
 
-def others() -> list[Lead]:
-    """Return the runners of other hosts that can be asked."""
-    rows = Runner.objects.alive().exclude(address="").order_by("host")
-    return [lead for row in rows if (lead := leads.of_row(row)) is not None]
-
-
 def _holder_of(team_id, upload: str) -> Lead | None:
     if not uploads.is_name(upload):
         return None
-    for lead in others():
+    for lead in leads.others():
         with suppress(Problem):
             runner_client.ask_runner("GET", lead, f"{_address(team_id, upload)}/size")
             return lead

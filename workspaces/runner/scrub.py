@@ -52,7 +52,9 @@ async def live_files(daemon, team, wanted: Wanted, tick: Callable[[], None]) -> 
     rows = Workspace.objects.filter(team=team, purged_at=None).select_related("team", "environment", "head")
     for workspace in await daemon.thread(list, rows.order_by("key")):
         if workspace.runner_id != daemon.row.pk:
-            unread.append(f"live files of {workspace.key}: it is on another host, or on none yet")
+            unread.append(
+                f"live files of {workspace.key}, and what its programs printed: it is on another host, or on none"
+            )
             continue
         try:
             tree = await tree_access.readable_tree(daemon, workspace)

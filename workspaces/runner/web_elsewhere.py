@@ -13,8 +13,7 @@ from django.conf import settings
 
 from dashboard.net.addresses import to_call
 from workspaces.host import leads
-from workspaces.host.leads import Lead, Unreachable
-from workspaces.models import Runner
+from workspaces.host.leads import Unreachable
 from workspaces.runner import streams
 
 logger = logging.getLogger("handrail.egress")
@@ -56,7 +55,7 @@ class WebElsewhere:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
-            for lead in await self._daemon.thread(_with_web):
+            for lead in await self._daemon.thread(leads.others, "web"):
                 try:
                     there = await leads.open_stream(lead, ADDRESS)
                 except Unreachable as error:
@@ -67,9 +66,3 @@ class WebElsewhere:
             logger.warning("no other host with a web can be reached")
         finally:
             writer.close()
-
-
-def _with_web() -> list[Lead]:
-    """Return the runners of other hosts that have a web beside them."""
-    rows = Runner.objects.alive().exclude(address="").order_by("host")
-    return [lead for row in rows if "web" in row.parts and (lead := leads.of_row(row)) is not None]

@@ -1,7 +1,9 @@
 """A workspace of one host, used through the web of another: the same pages, the same bytes, the same refusals."""
 
+import io
 import os
 import signal
+import tarfile
 
 from tests.support.waiting import until
 from tests.workspaces.test_previews import APP, Host
@@ -37,6 +39,61 @@ def test_a_preview_is_shown(hosts):
     assert preview.enter().status == 303
     assert preview.ask("/").status == 200
     assert preview.ask("/").text == preview.ask("/").text != ""
+
+
+def test_an_upload_at_another_web_becomes_a_workspace(hosts):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        held = tarfile.TarInfo("packed.txt")
+        held.size = 6
+        tar.addfile(held, io.BytesIO(b"packed"))
+    upload = hosts.through_other.call("POST", "/uploads", packed.getvalue(), 201).json["id"]
+    hosts.through_own.create("unpacked", source={"upload": upload})
+    assert hosts.through_other.get("/workspaces/unpacked/files/packed.txt").body == b"packed"
+
+
+CALL = """
+import asyncio, http.client, ssl, uuid
+from datetime import timedelta
+from dashboard.database import clock
+from dashboard.keys import certificates
+from workspaces.host import leads, membership, paths
+from workspaces.models import Runner, Workspace
+lead = leads.of_row(Workspace.objects.get(key="far").runner)
+"""
+SHOWN = """
+context = certificates.context(membership.authority().certificate.encode(), server=False)
+certificates.show(context, pair, paths.runtime())
+connection = http.client.HTTPSConnection(*lead.place, context=context)
+connection.request("GET", "/ping")
+answer = connection.getresponse()
+print(answer.status, answer.read().decode())
+"""
+
+
+def test_a_host_that_is_no_member_any_more_is_refused_in_words(hosts):
+    expired = "with clock.frozen_at(clock.now() - timedelta(days=2)): pair = membership.issue(membership.own_row())"
+    removed = "pair = membership.issue(Runner(pk=uuid.uuid4(), host='gone'))"
+    own = "pair = membership.issue(membership.own_row())"
+    assert hosts.other.shell(f"{CALL}\n{own}\n{SHOWN}").startswith("200 ")
+    for pair, words in ((expired, " expired at "), (removed, "gone was removed from this installation.")):
+        told = hosts.other.shell(f"{CALL}\n{pair}\n{SHOWN}")
+        assert told.startswith("403 ")
+        assert words in told
+    assert "a request was refused: gone was removed" in hosts.own.log
+
+
+def test_a_web_is_reached_through_the_runner_beside_it(hosts):
+    """As the proxies of a host without one do."""
+    ask = """
+async def ask():
+    reader, writer = await leads.open_stream(lead, "/web")
+    writer.write(b"GET /healthz HTTP/1.1\\r\\nHost: handrail.internal\\r\\nConnection: close\\r\\n\\r\\n")
+    print((await reader.readline()).decode())
+    writer.close()
+asyncio.run(ask())
+"""
+    assert hosts.other.shell(CALL + ask).startswith("HTTP/1.1 200")
 
 
 def test_a_lead_that_was_killed_is_unreachable_and_nothing_is_gone(hosts):

@@ -10,7 +10,8 @@ from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces import operations
-from workspaces.models import Operation, PurgeReceipt, Runner
+from workspaces.host import leads
+from workspaces.models import Operation, PurgeReceipt, Runner, StoreIdentity
 from workspaces.operations import runner_client
 from workspaces.services.scrub.places import SNAPSHOT
 from workspaces.services.scrub.value import Wanted
@@ -61,7 +62,9 @@ def _ask(team, wanted: Wanted, value: str, kind: str, args: dict, by: Actor) -> 
     if Operation.objects.open().filter(team=team, kind__in=[SEARCH, PURGE]).exists():
         raise conflict("A search or a purge is already in progress.")
     asked = {"value": value, "kind": kind, "args": args | {"keyed_hash": wanted.fingerprint}, "by": by.as_json}
-    told = runner_client.ask_runner("POST", None, f"/teams/{team.pk}/scrub", body=json.dumps(asked).encode())
+    store_host = StoreIdentity.objects.filter(team=team).values_list("host", flat=True).first()
+    lead = leads.of_team(store_host or "")
+    told = runner_client.ask_runner("POST", lead, f"/teams/{team.pk}/scrub", body=json.dumps(asked).encode())
     return Operation.objects.get(pk=told["operation"])
 
 
