@@ -36,7 +36,7 @@ def questions(hosts: Hosts) -> dict[str, str]:
         "folder, live (API)": f"{api}/files/",
         "file, live (API)": f"{api}/files/hello.txt",
         "file of 4 MiB, live (API)": f"{api}/files/large.bin",
-        "file of a snapshot (API)": f"{api}/files/hello.txt?at=1",
+        "file of a snapshot (API)": f"{api}/files/hello.txt?snapshot=1",
         "changes since a snapshot (API)": f"{api}/diff?from=1&to=live",
         "output (API)": f"/api/v1/commands/{command}/output",
         "page of the workspace": f"{page}/",

@@ -80,7 +80,7 @@ def test_a_host_that_is_no_member_any_more_is_refused_in_words(hosts):
         told = hosts.other.shell(f"{CALL}\n{pair}\n{SHOWN}")
         assert told.startswith("403 ")
         assert words in told
-    assert "a request was refused: gone was removed" in hosts.own.log
+    until(lambda: "a request was refused: gone was removed" in hosts.own.log)
 
 
 def test_a_web_is_reached_through_the_runner_beside_it(hosts):
