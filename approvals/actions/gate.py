@@ -365,12 +365,15 @@ def cancel(action: Action, *, caller) -> Action:
     raise answer_conflict(action)
 
 
-def abandon(call: Call, *, caller) -> int:
+def abandon(call: Call, *, caller, since=None) -> int:
     """Cancel the call's actions after the agent stopped waiting; return how many. None of them ran.
 
-    An action that was approved meanwhile stays approved: the agent may make the call again.
+    An action that was approved meanwhile stays approved: the agent may make the call again. So does one that was asked
+    for again after `since`: the agent waits at another web now.
     """
     gone = Q(status=Status.PENDING) | unheard_approval(call)
+    if since is not None:
+        gone &= Q(asked_again_at=None) | Q(asked_again_at__lte=since)
     note = "The agent stopped waiting."
     found = list(of_call(call, caller.agent).filter(gone))
     return sum(withdraw(action, caller.actor, note, code=ActionEndCode.ABANDONED, when=gone) for action in found)

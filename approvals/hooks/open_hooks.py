@@ -22,6 +22,7 @@ class OpenHook:
         self.call_hash, self.call_id = call_hash, call_id
         self.at_once = False  # allowed or denied without a person, when it was submitted
         self.is_approved = False
+        self.began_at = None  # when its action was submitted, or asked for again
         # One hook at a time consumes an approval, so that one snapshot is taken.
         self.lock = _locks.setdefault(call_hash, asyncio.Lock())
         _open[call_hash].append(self)

@@ -19,6 +19,7 @@ from approvals.hooks.intake_limit import turn
 from approvals.hooks.open_hooks import OpenHook
 from approvals.models import Action, ActionEndCode, Status
 from approvals.questions import own_questions
+from dashboard.database import clock
 from dashboard.database.threads import query_in_thread
 from dashboard.door.entering import let_in
 from dashboard.live.long_poll import place_for, same_view, wait_for
@@ -117,6 +118,9 @@ async def wait_for_verdict(call: Call, *, request, caller: Caller, patience_s: i
 def _submit(call: Call, caller: Caller) -> tuple[Action, bool, Verdict | None]:
     """Return the action, whether it is new, and the verdict on one that runs at once."""
     action, is_new = gate.submit(call, caller=caller, runs=True)
+    if not is_new and action.status == Status.PENDING:
+        action.asked_again_at = clock.now()
+        Action.objects.filter(pk=action.pk).update(asked_again_at=action.asked_again_at)
     runs = is_new and action.status == Status.RUNNING
     return action, is_new, _verdict(action, allowed=True) if runs else None
 
@@ -126,6 +130,7 @@ async def _answer(call: Call, request, caller: Caller, hook: OpenHook, patience_
     deadline = connection_of(request).began + min(settings.HANDRAIL_HOLD_SECONDS, LONGEST_HOLD, patience_s)
     async with turn(caller.agent.pk):
         action, is_new, verdict = await sync_to_async(_submit)(call, caller)
+    hook.began_at = action.asked_again_at or action.created_at
     if verdict:
         hook.is_approved = True
         return verdict
@@ -200,7 +205,7 @@ async def _use_up(action: Action, call: Call, caller: Caller, *, at_once: bool) 
 
 async def _abandon_if_closed(hook: OpenHook, call: Call, caller: Caller):
     if not open_hooks.is_waiting(hook.call_hash):
-        await query_in_thread(gate.abandon, call, caller=caller)
+        await query_in_thread(gate.abandon, call, caller=caller, since=hook.began_at)
 
 
 def _verdict(action: Action, *, allowed: bool) -> Verdict:

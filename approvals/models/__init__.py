@@ -207,6 +207,7 @@ class Action(models.Model):
     rehearsal = models.OneToOneField(Rehearsal, models.SET_NULL, null=True, blank=True, related_name="action")
     tool_schema = models.ForeignKey("ToolSchema", models.SET_NULL, null=True, blank=True, related_name="+")
     agent_seen_at = models.DateTimeField(null=True, blank=True)  # when the agent last heard its status
+    asked_again_at = models.DateTimeField(null=True, blank=True)  # when another hook last came to wait for it
     # Who was asked by name to decide it; others may too.
     asked_of = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False

@@ -168,7 +168,11 @@ class Cluster:
         }
 
     def down(self):
+        started = [host.process for host in self.hosts.values()]
+        started += [part.process for part in (self.balancer, self.bucket) if part is not None]
         end(self.state())
+        for process in filter(None, started):
+            process.wait()
 
 
 def answers(url: str) -> bool:

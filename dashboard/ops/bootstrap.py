@@ -24,7 +24,7 @@ from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
 from dashboard.people import passkeys
 from dashboard.people.tokens import make_sign_in_link
-from workspaces.host import identity, parts, same_keys, team_stores
+from workspaces.host import identity, parts, same_keys, team_stores, versions
 from workspaces.models import Runner
 from workspaces.store import StoreError
 
@@ -67,6 +67,7 @@ def migrate(say):
 
 
 def _migrate(say):
+    _refuse_version()
     try:
         database.refuse_unfit()
         pending = database.pending_migrations()
@@ -81,6 +82,15 @@ def _migrate(say):
         raise StartRefused(str(refused)) from None
     say("creating the database" if is_empty else f"migrating: {len(pending)} steps")
     call_command("migrate", interactive=False, verbosity=0)
+
+
+def _refuse_version():
+    """Raise StartRefused beside hosts of a version that is no neighbour; else note this one, before it migrates."""
+    if connection.vendor != "postgresql" or not versions.are_kept():
+        return
+    if words := versions.refusal(identity.code_version(), host=settings.HANDRAIL_HOST_NAME):
+        raise StartRefused(words)
+    versions.note_here()
 
 
 def same_keys_as_others():

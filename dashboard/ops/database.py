@@ -14,6 +14,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
+from workspaces.host import versions
 
 SQLITE_WAY_OUT = (
     "For one person there is nothing to do: Handrail checks the database at each start and copies it every hour. For a "
@@ -47,10 +48,20 @@ def applied_migrations() -> set[tuple[str, str]]:
     return set(MigrationRecorder(connection).applied_migrations())
 
 
-def misfit(applied: set[tuple[str, str]]) -> tuple[str, str] | None:
+def misfit_here() -> tuple[str, str] | None:
+    """Return why this code cannot use its database, and what to do; None if it can.
+
+    It can go on with one that a host of the next version has migrated (workspaces/host/versions.py).
+    """
+    applied = applied_migrations()
+    newer, _ = _unknown_and_lacking(applied)
+    return misfit(applied, newer_is_fine=bool(newer) and not is_sqlite() and versions.has_newer_neighbour())
+
+
+def misfit(applied: set[tuple[str, str]], *, newer_is_fine: bool = False) -> tuple[str, str] | None:
     """Return why this code cannot use a database with these migrations applied, and what to do; None if it can."""
     newer, lacking = _unknown_and_lacking(applied)
-    if newer:
+    if newer and not newer_is_fine:
         return (
             f"was last used by a newer Handrail: {', '.join(newer)} is not known here.",
             "Start the newer version, or restore a copy from before the upgrade (docs/operations.md). "
@@ -153,7 +164,11 @@ def copy_by_name(reason: str, *, keep: int) -> Path:
 
 def refuse_misfit(applied: set[tuple[str, str]], subject="This database"):
     """Raise DatabaseRefused if a newer Handrail migrated this database, or an older one did not bring it far enough."""
-    if found := misfit(applied):
+    _refuse(misfit(applied), subject)
+
+
+def _refuse(found: tuple[str, str] | None, subject: str):
+    if found:
         words, fix = found
         raise DatabaseRefused(f"{subject} {words} Nothing was changed. {fix}")
 
@@ -167,4 +182,4 @@ def refuse_unfit():
                 f"The database is damaged ({found[0]}). Nothing was changed. The hourly copies are in "
                 f"{settings.HANDRAIL_HOME / 'backups'}; docs/operations.md says how to put one back."
             )
-    refuse_misfit(applied_migrations())
+    _refuse(misfit_here(), "This database")

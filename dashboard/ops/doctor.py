@@ -92,7 +92,7 @@ def _database(*, deep: bool) -> list[Finding]:
     has_runner = parts.run_here("runner")
     name = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}.get(connection.vendor, connection.vendor)
     try:
-        misfit = database.misfit(database.applied_migrations())
+        misfit = database.misfit_here()
         pending = [] if misfit else database.pending_migrations()
         damage = database.problems() if deep else []
         runner = [host_findings.runner(deep=deep)] if has_runner else []

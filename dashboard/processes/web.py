@@ -5,6 +5,7 @@ read no further than `body_limits.py` allows, and the application reads it from 
 """
 
 import asyncio
+import json
 import logging
 import socket
 import sys
@@ -32,6 +33,15 @@ from workspaces.host import parts  # isort:skip
 
 logger = logging.getLogger("handrail.web")
 CHUNK_BYTES = 64 * 1024
+STOPPING = json.dumps(
+    {
+        "type": "about:blank",
+        "title": "Not available",
+        "status": 503,
+        "detail": "This web stops. Ask again: what waits for a person goes on waiting.",
+        "code": "stopping",
+    }
+).encode()
 LINGER_SECONDS = 5  # a refused sender may go on sending before the connection is cut, so that it reads the response
 
 
@@ -86,6 +96,16 @@ class Request(WebRequest):
             self.channel.transport.abortConnection()
         else:
             super().handle_exception(exception)
+
+    @property
+    def response_has_begun(self) -> bool:
+        return self._response_started
+
+    def ask_again(self):
+        """Answer that this web stops. The hook of a connected agent asks again at once and finds its call."""
+        head = [(b"content-type", b"application/problem+json"), (b"retry-after", b"1"), (b"connection", b"close")]
+        self.handle_reply({"type": "http.response.start", "status": 503, "headers": head})
+        self.handle_reply({"type": "http.response.body", "body": STOPPING})
 
     def _body_limit(self, size: int):
         if self.limit_known:
@@ -173,6 +193,13 @@ class WebServer(Server):
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         self._checking = {"application_checker", "timeout_checker"}  # which `run` begins
+
+    def kill_all_applications(self):
+        """Before the end, answer what is held: 503, so that who waits asks again, here or at another web."""
+        for protocol in list(self.connections):
+            if isinstance(protocol, Request) and not protocol.response_has_begun:
+                protocol.ask_again()
+        return super().kill_all_applications()
 
     # daphne's checkers come every second or two; these end when there is no connection, and begin with the next one.
 

@@ -123,6 +123,25 @@ def test_an_agent_that_asks_again_at_once_keeps_its_card(agent_token, in_thread)
     assert Action.objects.get().status == Status.RUNNING
 
 
+def test_the_card_stays_while_its_agent_waits_at_another_web(agent_token, in_thread, monkeypatch):
+    """Each web knows its own hooks only: the newest hook of a call is the one that may take its card back."""
+    monkeypatch.setattr(open_hooks, "is_waiting", lambda call_hash: False)
+
+    async def move():
+        gone = asyncio.Event()
+        first, second = await held(
+            send_hook(agent_token, before(PUSH), gone=gone), send_hook(agent_token, before(PUSH)), count=1
+        )
+        gone.set()
+        await asyncio.wait_for(first, 5)
+        await asyncio.sleep(1)
+        assert (await Action.objects.aget()).status == Status.PENDING
+        await in_thread()
+        return await asyncio.wait_for(second, 10)
+
+    assert asyncio.run(move()).decision[0] == "allow"
+
+
 def test_the_card_stays_while_another_asks_for_the_same(agent_token):
     async def one_leaves():
         gone = asyncio.Event()
