@@ -40,4 +40,4 @@ def test_variables_are_in_the_example_and_known_to_the_settings(compose):
     assert set(re.findall(r"\$\{([A-Z_]+)", (FOLDER / "compose.yaml").read_text())) == example
     known = (CHECKOUT / "docs" / "settings.md").read_text()
     ours = {name for web in ("web-a", "web-b") for name in compose["services"][web]["environment"]}
-    assert {name for name in ours if f"`{name}`" not in known} == set()
+    assert [name for name in sorted(ours) if not name.startswith("AWS_") and f"`{name}`" not in known] == []
