@@ -1,5 +1,8 @@
 """A host that was declared lost is back: what it has is put aside, and a person keeps it as a fork or leaves it."""
 
+import os
+import time
+
 import pytest
 from asgiref.sync import async_to_sync
 from django.urls import reverse
@@ -45,6 +48,16 @@ def test_its_files_are_put_aside_and_nothing_is_started_there_under_an_older_lea
     assert Event.objects.filter(verb="workspace.returned").count() == 1
     sweep(runner)
     assert Event.objects.filter(verb="workspace.returned").count() == 1
+
+
+def test_what_nobody_answers_for_thirty_days_is_removed(back, runner):
+    sweep(runner)
+    aside = returned.folder_of(back.pk)
+    long_ago = time.time() - returned.KEPT.total_seconds() - 60
+    os.utime(aside, (long_ago, long_ago))
+    sweep(runner)
+    assert not aside.exists()
+    assert Workspace.objects.get(pk=back.pk).owed == {}
 
 
 def test_a_workspace_that_this_host_leads_stays_in_its_place(back, runner):

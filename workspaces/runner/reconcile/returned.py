@@ -30,6 +30,7 @@ def folder_of(workspace_id) -> Path:
 
 async def sweep(daemon):
     """End and put aside what this host has of workspaces that it does not lead, if it was declared lost."""
+    await daemon.thread(_forget_old, daemon.row)
     if not await daemon.thread(Runner.objects.filter(pk=daemon.row.pk, lost_at__isnull=False).exists):
         return
     others = {str(each.pk): each for each in await daemon.thread(_led_by_others, daemon.row)}
@@ -42,7 +43,6 @@ async def sweep(daemon):
         async with daemon.tree_lock(workspace.pk):
             await daemon.thread(_put_aside, workspace, daemon.row)
     await daemon.thread(Runner.objects.filter(pk=daemon.row.pk).update, lost_at=None)
-    await daemon.thread(_forget_old)
     logger.warning("this host was declared lost and is back; files of %d workspaces are aside", len(others))
 
 
@@ -70,10 +70,14 @@ def _put_aside(workspace: Workspace, row: Runner):
             lifecycle.record(known, RUNNER, "workspace.returned", data)
 
 
-def _forget_old():
+def _forget_old(row: Runner):
+    """Remove what nobody has answered for 30 days; nothing is owed then."""
     for aside in (settings.HANDRAIL_HOME / "quarantine").glob(f"{PREFIX}*"):
         if time.time() - aside.stat().st_mtime > KEPT.total_seconds():
             removing.remove(aside)
+            workspace = Workspace.objects.filter(pk=aside.name.removeprefix(PREFIX)).first()
+            if workspace is not None and workspace.owed.get("host") == row.host:
+                Workspace.objects.filter(pk=workspace.pk).update(owed={})
 
 
 def _is_uuid(name: str) -> bool:
