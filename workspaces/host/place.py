@@ -1,10 +1,9 @@
-"""The host of a workspace: its files, programs and output are on the host of its runner, and reached only there."""
+"""The host of a workspace: its files, programs and output are on the host of its runner, and reached through that."""
 
 from django.conf import settings
 from django.db.models import Q
 
 from dashboard.database import clock
-from dashboard.problems import unavailable
 from workspaces.models import State
 from workspaces.models.runners import RUNNER_TIMEOUT
 
@@ -64,12 +63,3 @@ def shown(workspace) -> dict | None:
     if workspace.runner is None:
         return None
     return {"host": workspace.runner.host, "since": workspace.placed_at or workspace.created_at}
-
-
-def refuse_elsewhere(workspace):
-    """Raise Problem 503 (code elsewhere) for a workspace on another host: unreachable from here is not gone."""
-    runner = workspace.runner
-    if runner is not None and runner.host != settings.HANDRAIL_HOST_NAME:
-        raise unavailable(
-            f"{workspace.key} is on {runner.host}, which this address cannot reach.", code="elsewhere", host=runner.host
-        )
