@@ -85,6 +85,18 @@ class Ports(Protocol):
     def open_questions(self, workspace) -> list[dict]:
         """Return [{kind, name, words, by, url}]: the open questions, for the hand-over."""
 
+    def ask_about_credential(self, workspace, wish: dict) -> str:
+        """Make an action of a credential's use beyond its leash; return its id. Problem."""
+
+    def answer_about_credential(self, pk: str) -> str | None:
+        """Return "" for an approval that waits to be used, None while nobody has answered, else why it is no."""
+
+    async def use_credential_once(self, pk: str) -> None:
+        """Use the approval up. Problem 409 if it is no longer good."""
+
+    def stop_asking_about_credential(self, pk: str) -> None:
+        """Withdraw the action, as the program that asked went away."""
+
     def tell_person(self, user, text: str) -> None:
         """Notify one person, in the caller's transaction."""
 

@@ -19,6 +19,7 @@ from workspaces.models import Command, Operation, Terminal
 from workspaces.programs import terminals
 from workspaces.services import commands, git_export, idle, integrity, network, pull_requests
 
+CREDENTIAL = "network.credential"
 HOW_LONG = {"once": " once", "environment": " and its environment"}
 
 
@@ -33,7 +34,7 @@ class OwnVerb:
     """
 
     title: str
-    perform: Callable[..., Operation | Terminal | None]
+    perform: Callable[..., Operation | Terminal | None] | None  # None: what asks does it once it is approved
     can_undo: bool = True
     effect: str = ""
     pushes: bool = False
@@ -163,6 +164,12 @@ OWN_VERBS = {
         "Put {path} back into {key}, where a held program made it",
         lambda workspace, wish, by: quarantine.put_back(workspace, wish["id"]),
         effect="It takes effect by itself, for you too: in git, your editor, your shell or your CI.",
+    ),
+    CREDENTIAL: OwnVerb(
+        "Use the credential {credential} beyond its leash: {method} {host}{path}",
+        None,
+        can_undo=False,
+        effect="The request is held open. An approval sends it with the credential, once.",
     ),
 }
 PUSHES = [tool for tool, verb in OWN_VERBS.items() if verb.pushes]

@@ -43,6 +43,7 @@ CALLS = (
     _("It won't pause until then, even when idle."),
     _("Takes a snapshot of the files and clears the warning."),
     _("It takes effect by itself, for you too: in git, your editor, your shell or your CI."),
+    _("The request is held open. An approval sends it with the credential, once."),
 )
 PUSHES = (
     _("Pushes to the source ({address})."),

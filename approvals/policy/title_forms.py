@@ -137,6 +137,7 @@ TITLES = (
     _("Stop keeping {key} awake"),
     _("Accept the files of {key} as they are"),
     _("Put {path} back into {key}, where a held program made it"),
+    _("Use the credential {name} beyond its leash: {what}"),
     _("Review a plan"),
     _("Answer a question"),
     _("Answer {n} questions"),

@@ -347,6 +347,9 @@ _DECLARED = [
         GET /secrets/{name}
         PUT /secrets/{name}
         DELETE /secrets/{name}
+        GET /credentials
+        PUT /credentials/{name}
+        DELETE /credentials/{name}
         GET /scrubs
         POST /scrubs
         GET /scrubs/{scrub_id}

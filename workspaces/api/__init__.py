@@ -9,6 +9,7 @@ from workspaces.api import (
     checkpoints,
     commands,
     controls,
+    credentials,
     drivers,
     files,
     hand_overs,
@@ -41,6 +42,7 @@ for part in (
     revisions,
     signatures,
     controls,
+    credentials,
     returning,
     operations,
     files,
@@ -64,6 +66,7 @@ for part in (
     storage,
     retention,
     secrets,
+    credentials,
     scrub,
 ):
     router.add_router("", part.router)

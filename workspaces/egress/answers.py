@@ -13,6 +13,7 @@ REASON_PHRASES = {
     407: "Proxy Authentication Required",
     404: "Not Found",
     408: "Request Timeout",
+    413: "Content Too Large",
     421: "Misdirected Request",
     502: "Bad Gateway",
     503: "Service Unavailable",
@@ -40,6 +41,8 @@ async def linger(program: Peer):
     with contextlib.suppress(*DISCONNECTED):
         await program.writer.drain()
         program.end()
+        if not program.writer.can_write_eof():
+            return  # TLS, whose end is written when it is closed
         async with asyncio.timeout(LINGER_TIMEOUT):
             while await program.reader.read(READ_BYTES):
                 pass

@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from dashboard.net.upstream import ProxyAddress, Upstream
@@ -17,6 +18,7 @@ from .attempts import Attempt, Block, BlockCode
 from .http_head import BadHead, RequestHead, basic, read_request
 from .listeners import NoListeners
 from .names import HANDRAIL, BadName, host_and_port, host_name, split_authority
+from .opened import Leashes, Opened
 from .own_loopback import target_of
 from .passes import Passes
 from .relay import DISCONNECTED, HOLD_TIMEOUT, Flow, Peer, exchange, tunnel
@@ -69,14 +71,15 @@ class Proxy:
         back: Back | None = None,
         own_names: Iterable[str] = (),
         upstream: Upstream = Upstream(),  # noqa: B008 - immutable
+        leashes: Leashes | None = None,
     ):
         """`back` connects to the workspace's own loopback, which `own_names` stand for as well.
 
-        `upstream`: a company's proxy, by which hosts are reached.
+        `upstream`: a company's proxy, by which hosts are reached. `leashes`: credentials that are put into requests.
         """
         self.passes = passes or Passes()
         self.rules, self.resolve, self.networks = rules, resolve, tuple(networks)
-        self.web, self.workspace, self.upstream = web, workspace, upstream
+        self.web, self.workspace, self.upstream, self.leashes = web, workspace, upstream, leashes
         self.back, self.own_names = back, frozenset(name.lower() for name in own_names)
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task] = set()
@@ -272,8 +275,7 @@ class Proxy:
 
         `plain`: for one plain request, which a company's proxy takes with the whole address.
         """
-        if not attempt.token and (block := await self.rules.check(attempt.host, attempt.port)):
-            self._block(attempt, block)
+        await self._refuse_unlisted(attempt)
         try:
             addresses = await resolve_public(attempt.host, self.resolve, self.networks)
         except Unresolved as error:
@@ -287,6 +289,10 @@ class Proxy:
             return await self._open(addresses[:MAX_ADDRESSES], attempt.port, "the host does not answer")
         except Refused as refused:
             self._block(attempt, Block(BlockCode.UNREACHABLE, str(refused)), 502)
+
+    async def _refuse_unlisted(self, attempt: Attempt):
+        if not (attempt.token or attempt.allowed) and (block := await self.rules.check(attempt.host, attempt.port)):
+            self._block(attempt, block)
 
     async def _open_by(self, proxy: ProxyAddress, attempt: Attempt, *, plain: bool) -> Peer:
         try:
@@ -336,21 +342,42 @@ class Proxy:
             raise Refused(502, f"{named} gave no answer that can be passed on. {error}") from None
 
     async def _tunnel(self, program: Peer, attempt: Attempt):
-        host = await self._connect(attempt)
+        credentials = await self.leashes.at(attempt.host, attempt.port) if self.leashes is not None else ()
+        if credentials:  # the host is connected to once a request may be sent, which a person may have to allow
+            await self._refuse_unlisted(attempt)
+        host = None if credentials else await self._connect(attempt)
         try:
             program.writer.write(ESTABLISHED)
             async with asyncio.timeout(HEAD_TIMEOUT):
                 first = await program.reader.readexactly(1)
-            await (self._tls if first == b"\x16" else self._plain_in_tunnel)(program, attempt, host, first)
+            if first != b"\x16":
+                await self._plain_in_tunnel(program, attempt, host, first)
+            elif hello := await self._admitted_hello(program, attempt, first):
+                await self._tls(program, attempt, host, hello, credentials)
         except DISCONNECTED:
             if not attempt.allowed and not attempt.block:
                 attempt.block = Block(BlockCode.UNVERIFIABLE, "it ended before its host could be compared")
                 self.rules.log_blocked(attempt)
             raise
         finally:
-            await host.close()
+            if host is not None:
+                await host.close()
 
-    async def _tls(self, program: Peer, attempt: Attempt, host: Peer, first: bytes):
+    async def _tls(self, program: Peer, attempt: Attempt, host: Peer | None, hello: bytes, credentials):
+        try:
+            if host is None:
+                connect, tell = partial(self._connect, attempt), partial(self._tell_blocked, attempt)
+                await Opened(self.leashes, credentials, attempt, connect, tell).serve(program, hello)
+            else:
+                await tunnel(program, host, Flow(attempt), hello)
+        finally:
+            self.rules.log_ended(attempt)
+
+    def _tell_blocked(self, attempt: Attempt, block: Block):
+        self.rules.log_blocked(Attempt(attempt.host, attempt.port, "CONNECT", block=block))
+
+    async def _admitted_hello(self, program: Peer, attempt: Attempt, first: bytes) -> bytes | None:
+        """Return the hello of a connection that is admitted; None for one that was told that it is not."""
         try:
             async with asyncio.timeout(HEAD_TIMEOUT):
                 hello = await self._checked_hello(program, attempt, first)
@@ -361,11 +388,8 @@ class Proxy:
                 self.rules.log_blocked(attempt)
             program.writer.write(UNRECOGNIZED_NAME_ALERT)  # a client in a TLS handshake would not parse an HTTP error
             await linger(program)
-            return
-        try:
-            await tunnel(program, host, Flow(attempt), hello)
-        finally:
-            self.rules.log_ended(attempt)
+            return None
+        return hello
 
     async def _checked_hello(self, program: Peer, attempt: Attempt, first: bytes) -> bytes:
         hello, named = await read_hello(program.reader, first)
@@ -377,7 +401,7 @@ class Proxy:
             raise BadHello(f"the TLS hello names another host, {named[:100]!r}", BlockCode.HOST_MISMATCH)
         return hello
 
-    async def _plain_in_tunnel(self, program: Peer, attempt: Attempt, host: Peer, first: bytes):
+    async def _plain_in_tunnel(self, program: Peer, attempt: Attempt, host: Peer | None, first: bytes):
         """Forward one plain HTTP request sent in a tunnel; block other protocols, whose host cannot be verified."""
         if not first.isalpha():
             message = "it is neither TLS nor HTTP, so its host cannot be compared"

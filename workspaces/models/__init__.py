@@ -4,6 +4,7 @@ from workspaces.models.artifacts import Artifact
 from workspaces.models.at_work import AgentAtWork
 from workspaces.models.authority import HostAuthority, JoinToken
 from workspaces.models.checkpoints import Checkpoint
+from workspaces.models.credentials import Credential
 from workspaces.models.environments import AgentsTogether, Environment, Lfs, Submodules
 from workspaces.models.hand_overs import HandOver
 from workspaces.models.home_layers import HomeLayer
@@ -52,6 +53,7 @@ __all__ = [
     "CodeHostKind",
     "Command",
     "Contact",
+    "Credential",
     "EgressDay",
     "EndCode",
     "Environment",

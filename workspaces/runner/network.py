@@ -27,6 +27,7 @@ from workspaces.egress.proxy import Proxy
 from workspaces.models import Run, Workspace
 from workspaces.runner.box_ports import BoxPorts
 from workspaces.runner.host_ports import HostPorts
+from workspaces.runner.leashes import RunLeashes
 from workspaces.runner.preview_sockets import PreviewSockets, connect_back
 from workspaces.runner.web_elsewhere import WebElsewhere
 from workspaces.services import network, run_tokens
@@ -65,6 +66,11 @@ class RunRules:
     blocked: dict = field(default_factory=dict)  # cached: (host, port): (monotonic expiry, Block)
     open_tasks: dict = field(default_factory=dict)  # task of an open connection: its (host, port)
     reaches_handrail: bool = True  # whether its programs may ask Handrail itself
+
+    @property
+    def is_leashed(self) -> bool:
+        """Whether credentials are put into its requests: those of an agent's programs, whose files trust us."""
+        return self.phase == "agent" and self.reaches_handrail
 
     @property
     def is_at_work(self) -> bool:
@@ -218,6 +224,7 @@ class Network:
             back=partial(connect_back, self.daemon, self._opener, owner),
             own_names=own_names(workspace),
             upstream=settings.HANDRAIL_UPSTREAM,
+            leashes=RunLeashes(self.daemon, workspace.pk) if rules.is_leashed else None,
         )
 
     def is_open(self, run_id) -> bool:

@@ -20,6 +20,7 @@ from workspaces.models import Command, Operation, ReasonCode
 from workspaces.provisioning import limits
 from workspaces.runner import ended_with, quarantine, redacted_files, refused_to_program
 from workspaces.runner.refusals import Refused, unclear
+from workspaces.secrets import credentials
 from workspaces.services import network, run_tokens
 from workspaces.shim import client
 from workspaces.shim.record import ShimSpec
@@ -127,7 +128,11 @@ def _handed(job, phase, token=""):
         if token:
             more |= network.environment_variables(job.workspace, token)
         more |= extensions.ports.program_variables(job.operation)
-        return secrets.handed_to_program(job.workspace, phase, more)
+        handed = secrets.handed_to_program(job.workspace, phase, more)
+        if phase != "agent" or not network.reaches_handrail(job.workspace):
+            return handed
+        # Stand-ins are no secrets, so the output may show them.
+        return replace(handed, env=credentials.variables(job.workspace) | handed.env)
     except Unreadable as error:
         raise DriverError(f"Its secrets cannot be read. {error}") from error
 

@@ -7,6 +7,7 @@ from workspaces import extensions
 from workspaces.drivers.base import DriverError, Limits, RunSpec
 from workspaces.host import paths
 from workspaces.provisioning import agent_programs, git_identity, limits
+from workspaces.runner import leashes
 from workspaces.runner.code_host import copies
 from workspaces.runner.git import inside
 from workspaces.services import network
@@ -46,8 +47,9 @@ def agents_spec(workspace, run_id, **how) -> RunSpec:
     spec = spec_of(workspace, run_id, **how)
     if workspace.environment.capabilities.own_folder:
         return spec  # the user's own identity counts
-    files = inside.files(workspace) | spec.system_files
-    return replace(spec, system_files=files, env=git_identity.VARIABLES | dict(spec.env))
+    trusted, names = leashes.trust_of(workspace)
+    files = inside.files(workspace) | spec.system_files | trusted
+    return replace(spec, system_files=files, env=git_identity.VARIABLES | names | dict(spec.env))
 
 
 def system_files_of(workspace) -> dict[str, bytes]:

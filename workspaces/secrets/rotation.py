@@ -5,13 +5,18 @@ from dashboard.workers.failpoints import failpoint
 from workspaces import extensions
 from workspaces.host import membership
 from workspaces.models import HandedSecret, Secret
-from workspaces.secrets import associated_data, handed_associated_data
+from workspaces.secrets import associated_data, credentials, handed_associated_data
 
 
 def encrypted_columns():
     """Return (queryset, function to the associated data) of each column encrypted with the ring's keys."""
     own = [(Secret.objects.all(), associated_data), (HandedSecret.objects.all(), handed_associated_data)]
-    return [*own, membership.encrypted_column(), *(column() for column in extensions.encrypted)]
+    own.append(credentials.encrypted_column())
+    return [
+        *own,
+        membership.encrypted_column(),
+        *(column() for column in extensions.encrypted),
+    ]
 
 
 def rotate(say=print) -> keyring.Ring:

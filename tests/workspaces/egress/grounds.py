@@ -168,6 +168,8 @@ class Running:
         if self.loop.is_closed():
             return
         asyncio.run_coroutine_threadsafe(self.proxy.close(), self.loop).result(10)
+        # Transports close their sockets in a later turn of the loop.
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0.01), self.loop).result(10)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)
         self.loop.close()

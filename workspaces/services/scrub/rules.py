@@ -45,6 +45,7 @@ OWN = {
     "workspaces.artifact": Rule(bound={"name": NAME, "key": NAME, "paths": "its files are named so"}),
     "workspaces.checkpoint": Rule(bound={"name": NAME}),
     "workspaces.command": Rule(busy=Q(ended_at=None), why_busy="the command has not ended", name=lambda row: row.shown),
+    "workspaces.credential": Rule(bound=dict.fromkeys(("name", "variable", "header", "hosts", "environments"), NAME)),
     "workspaces.environment": Rule(bound={"name": NAME}),
     "workspaces.homelayer": Rule(bound={"key": NAME, "folders": "its files are named so"}),
     "workspaces.manifest": Rule(bound={"*": "the signature of a manifest binds it; it goes with its snapshot"}),

@@ -1,0 +1,352 @@
+"""Credentials with a leash in a workspace: real clients, uses beyond the leash, and the value nowhere inside."""
+
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+import pytest
+
+from tests.support.desk import Desk
+from tests.support.product import Product
+from tests.workspaces.egress.grounds import OPEN, certificate
+
+HOST = "api.leash.example"
+REAL = "ghp_RealRealRealRealRealRealReal1234"
+ECHO = "https://{host}:{port}"
+
+
+class Api(http.server.BaseHTTPRequestHandler):
+    """Answers with what it got, a package index below /simple, and a git repository below /git; wants the value."""
+
+    protocol_version = "HTTP/1.1"
+    got: list = []
+    repositories = ""
+
+    def log_message(self, *args):
+        pass
+
+    def handle_one(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.headers.get("Transfer-Encoding"):
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        shown = self.headers.get("Authorization", "")
+        self.got.append((self.command, self.path, shown, body))
+        if self.path.startswith("/git/"):
+            return self.git(body, shown)
+        text = json.dumps({"path": self.path, "authorization": shown, "body": body.decode("latin-1")}).encode()
+        self.answer(200, text, [("X-Shown", shown or "none"), ("Set-Cookie", f"token={shown[-36:]}")])
+
+    do_GET = do_POST = do_PUT = do_DELETE = handle_one
+
+    def git(self, body, shown):
+        if not shown.startswith("Basic "):
+            return self.answer(401, b"", [("WWW-Authenticate", "Basic")])
+        path, _, query = self.path.removeprefix("/git").partition("?")
+        env = {
+            "GIT_PROJECT_ROOT": self.repositories,
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+        }
+        env |= {
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "REMOTE_USER": "me",
+        }
+        env |= {"CONTENT_LENGTH": str(len(body)), "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", "")}
+        env |= {"GIT_PROTOCOL": self.headers.get("Git-Protocol", ""), "PATH": os.environ["PATH"]}
+        done = subprocess.run(["git", "http-backend"], input=body, env=env, capture_output=True, check=True)
+        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        fields = [line.split(": ", 1) for line in head.decode().split("\r\n")]
+        status = next((int(value[:3]) for name, value in fields if name == "Status"), 200)
+        self.answer(status, content, [field for field in fields if field[0] != "Status"])
+
+    def answer(self, status, content, fields):
+        self.send_response(status)
+        for name, value in fields:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("api")
+    tls, trusted = certificate(folder, HOST)
+    repository = folder / "repositories" / "shop.git"
+    for command in (["init", "-q", "--bare", repository], ["-C", repository, "config", "http.receivepack", "true"]):
+        subprocess.run(["git", *command], check=True)
+    server = http.server.ThreadingHTTPServer((OPEN, 0), Api)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    Api.repositories, Api.got = str(folder / "repositories"), []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server.trusted, server.port = trusted, server.server_address[1]
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def product(api, tmp_path_factory):
+    hosts = tmp_path_factory.mktemp("names") / "hosts"
+    hosts.write_text(f"{OPEN} {HOST}\n")
+    settings = {"HANDRAIL_EGRESS_HOSTS": str(hosts), "HANDRAIL_EGRESS_NETWORKS": "127.77.0.0/16"}
+    running = Product(tmp_path_factory.mktemp("leash") / "home", HANDRAIL_UPSTREAM_CA=str(api.trusted), **settings)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.clean_up()
+
+
+@pytest.fixture(scope="module")
+def lead(product):
+    return Desk(product, product.person_token("lia", "lead"))
+
+
+@pytest.fixture(scope="module")
+def agent(product):
+    return Desk(product, product.agent_token("leashed"))
+
+
+@pytest.fixture(scope="module")
+def wish(api):
+    return {
+        "value": REAL,
+        "hosts": [{"host": f"{HOST}:{api.port}", "paths": ["/repos/acme/*", "/git/*"], "methods": ["GET", "POST"]}],
+        "header": "Authorization: Bearer {}",
+        "variable": "GITHUB_TOKEN",
+        "environments": ["leashed"],
+    }
+
+
+@pytest.fixture(scope="module")
+def key(lead, agent, api, wish, require_sandbox):
+    lead.post("/environments", {"name": "leashed", "driver": "sandbox", "egress": {"agent": [f"{HOST}:{api.port}"]}})
+    lead.call("PUT", "/credentials/github", wish)
+    made = agent.create(environment="leashed")
+    assert made["state"] == "ready", made
+    return made["key"]
+
+
+@pytest.fixture(scope="module")
+def require_sandbox(agent):
+    (sandbox,) = [one for one in agent.get("/drivers").json["drivers"] if one["name"] == "sandbox"]
+    if not sandbox["available"]:
+        pytest.skip(sandbox["reason"])
+
+
+def url(api, path: str) -> str:
+    return f"https://{HOST}:{api.port}{path}"
+
+
+def sent(path: str) -> list[str]:
+    return [shown for _, asked, shown, _ in Api.got if asked.partition("?")[0] == path]
+
+
+def node() -> str:
+    return shutil.which("node") or ""
+
+
+# Who may set one -----------------------------------------------------------------------------------------------------
+
+
+def test_leads_set_list_and_delete_it_and_no_answer_has_the_value(lead, key, wish, api):
+    listed = lead.get("/credentials").json["credentials"]
+    assert [(one["name"], one["variable"], one["environments"]) for one in listed] == [
+        ("github", "GITHUB_TOKEN", ["leashed"])
+    ]
+    assert listed[0]["hosts"][0]["methods"] == ["GET", "HEAD", "POST"]
+    other = wish | {"variable": "OTHER_TOKEN"}
+    made = lead.call("PUT", "/credentials/other", other)
+    assert REAL not in made.text + lead.get("/credentials").text + lead.get("/log?limit=50", expect=None).text
+    lead.call("DELETE", "/credentials/other", expect=204)
+    lead.call("DELETE", "/credentials/other", expect=404)
+
+
+def test_nobody_else_may(product, agent, wish):
+    reviewer = Desk(product, product.person_token("rita", "reviewer"))
+    for desk in (reviewer, agent):
+        desk.get("/credentials", expect=403)
+        desk.call("PUT", "/credentials/github", wish, expect=403)
+        desk.call("DELETE", "/credentials/github", expect=403)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"value": "short"},
+        {"value": "with a blank in it"},
+        {"header": "Host: {}"},
+        {"variable": "PATH"},
+        {"environments": ["none"]},
+        {"environments": []},
+        {"hosts": []},
+        {"hosts": [{"host": "127.0.0.1"}]},
+        {"hosts": [{"host": "a.example:80"}]},
+    ],
+)
+def test_what_means_nothing_is_refused(lead, wish, change, key):
+    lead.call("PUT", "/credentials/wrong", wish | change, expect=422)
+
+
+# Real clients --------------------------------------------------------------------------------------------------------
+
+
+def test_programs_find_a_stand_in_of_the_same_shape(agent, key):
+    found = agent.run(key, 'printf "%s" "$GITHUB_TOKEN"').decode()
+    assert (found[:4], len(found)) == (REAL[:4], len(REAL))
+    assert found != REAL
+    assert found[4:].isalnum()
+
+
+def test_curl(agent, key, api):
+    heard = agent.run(key, f'curl -sSi -H "Authorization: Bearer $GITHUB_TOKEN" {url(api, "/repos/acme/curl")}')
+    assert sent("/repos/acme/curl") == [f"Bearer {REAL}"]
+    assert REAL.encode() not in heard
+    assert b"[secret github]" in heard
+
+
+PYTHON = """
+import json, os, urllib.request
+request = urllib.request.Request("{url}", headers={{"Authorization": "Bearer " + os.environ["GITHUB_TOKEN"]}})
+print(urllib.request.urlopen(request).read().decode())
+"""
+REQUESTS = """
+import os, requests
+print(requests.get("{url}", headers={{"Authorization": "token " + os.environ["GITHUB_TOKEN"]}}).text)
+"""
+
+
+def test_pythons_urllib(agent, key, api):
+    heard = agent.run(key, f"python3 - <<'E'\n{PYTHON.format(url=url(api, '/repos/acme/urllib'))}\nE")
+    assert sent("/repos/acme/urllib") == [f"Bearer {REAL}"]
+    assert REAL.encode() not in heard
+
+
+def test_requests(agent, key, api):
+    if agent.run(key, "python3 -c 'import requests' 2>/dev/null && echo yes || echo no") != b"yes\n":
+        pytest.skip("requests is not installed for the system's Python")
+    agent.run(key, f"python3 - <<'E'\n{REQUESTS.format(url=url(api, '/repos/acme/requests'))}\nE")
+    assert sent("/repos/acme/requests") == [f"token {REAL}"]
+
+
+def test_nodes_fetch(agent, key, api):
+    if agent.run(key, "node -e 'process.exit(process.allowedNodeEnvironmentFlags.has(\"--use-env-proxy\") ? 0 : 1)' "
+                      "2>/dev/null && echo yes || echo no") != b"yes\n":  # fmt: skip
+        pytest.skip("there is no Node here whose fetch knows a proxy")
+    shown = "{headers: {Authorization: `Bearer ${process.env.GITHUB_TOKEN}`}}"
+    script = f'fetch("{url(api, "/repos/acme/node")}", {shown})'
+    agent.run(key, f"node --use-env-proxy -e '{script}.then(r => r.text()).then(console.log)'")
+    assert sent("/repos/acme/node") == [f"Bearer {REAL}"]
+
+
+def test_git_clones_commits_and_pushes(agent, key, api):
+    at = url(api, "/git/shop.git").replace("https://", "https://me:$GITHUB_TOKEN@")
+    heard = agent.run(
+        key,
+        f'git clone -q "{at}" shop && cd shop && echo work > file && git add file && '
+        "git -c user.name=me -c user.email=me@example.org commit -qm work && "
+        "git push -q origin HEAD:refs/heads/main && git ls-remote origin",
+    )
+    assert b"refs/heads/main" in heard
+    pushed = subprocess.run(
+        ["git", "-C", f"{Api.repositories}/shop.git", "log", "--format=%s", "main"], capture_output=True, text=True
+    )
+    assert pushed.stdout == "work\n"
+
+
+def test_pip_reads_an_index_below_the_leash(agent, key, api):
+    at = url(api, "/repos/acme/simple").replace("https://", "https://me:$GITHUB_TOKEN@")
+    agent.run(key, f'python3 -m pip download --no-deps --retries 0 -q -i "{at}" nothing-there; true')
+    shown = sent("/repos/acme/simple/nothing-there/")
+    if not shown:
+        pytest.skip("there is no pip for the system's Python")
+    assert shown[0].startswith("Basic ")
+
+
+def test_each_use_is_an_event(lead, agent, key, api):
+    agent.run(
+        key, f'curl -sS -o /dev/null -H "Authorization: Bearer $GITHUB_TOKEN" {url(api, "/repos/acme/event?q=1")}'
+    )
+    events = lead.product.manage("shell", "-c", (
+        "from dashboard.models import Event; "
+        "print([e.data for e in Event.objects.filter(verb='credential.used').order_by('seq')][-1])"
+    ))  # fmt: skip
+    assert "'path': '/repos/acme/event'" in str(events)
+    assert "'name': 'github'" in str(events)
+
+
+# Beyond the leash ----------------------------------------------------------------------------------------------------
+
+
+def waiting(desk, path) -> dict:
+    for _ in range(120):
+        for action in desk.get("/actions?status=pending").json["actions"]:
+            found = desk.get(f"/actions/{action['id']}").json
+            if found["tool"] == "network.credential" and path in json.dumps(found):
+                return found
+        time.sleep(0.5)
+    raise AssertionError("nothing was asked")
+
+
+def decide(person, action, verdict, **more):
+    answer = {"verdict": verdict, "digest": action["digest"], **more}
+    person.post(f"/actions/{action['id']}/decision", answer, expect=200)
+
+
+def beyond(agent, key, api, path):
+    command = f'curl -sS -X DELETE -d body -H "Authorization: Bearer $GITHUB_TOKEN" {url(api, path)}'
+    return agent.post(f"/workspaces/{key}/commands", {"command": command}).json["id"]
+
+
+def test_a_use_beyond_the_leash_waits_for_a_person_and_goes_once(lead, agent, key, api):
+    started = beyond(agent, key, api, "/user/emails")
+    action = waiting(lead, "/user/emails")
+    text = json.dumps(action)
+    for part in ("github", HOST, "DELETE", "230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5"):
+        assert part in text
+    assert sent("/user/emails") == []
+    decide(lead, action, "approve")
+    done = agent.finished(started)
+    heard = agent.get(f"/commands/{done['id']}/output").body
+    assert sent("/user/emails") == [f"Bearer {REAL}"], heard
+    assert REAL.encode() not in heard
+    assert lead.get(f"/actions/{action['id']}").json["status"] == "succeeded"
+    again = beyond(agent, key, api, "/user/emails")
+    second = waiting(lead, "/user/emails")
+    assert second["id"] != action["id"]
+    decide(lead, second, "deny", comment="Once.")
+    assert b"Once." in agent.get(f"/commands/{agent.finished(again)['id']}/output").body
+    assert sent("/user/emails") == [f"Bearer {REAL}"]
+
+
+def test_the_value_is_nowhere_inside_and_in_no_record(lead, agent, key, api, product):
+    agent.run(key, f'curl -sSi -H "Authorization: Bearer $GITHUB_TOKEN" {url(api, "/repos/acme/all")} > kept.txt')
+    agent.post(f"/workspaces/{key}/snapshots", {}, expect=None)
+    agent.settled(key)
+    assert agent.run(key, f"grep -rlF {REAL[4:]!r} /workspace /etc /tmp $HOME 2>/dev/null; true") in (b"", b"\n")
+    inside = agent.run(key, "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; cat kept.txt")
+    assert REAL.encode() not in inside
+    assert b"PRIVATE KEY" not in agent.run(key, "cat /etc/handrail/*.pem")
+    found = subprocess.run(["grep", "-rlaF", REAL, str(product.home)], capture_output=True, text=True).stdout.split()
+    assert found == []
+    assert REAL not in product.log
+    admin = Desk(product, product.person_token("ada", "admin"))
+    scrub = admin.post("/scrubs", {"value": REAL}, expect=None)
+    assert scrub.status in (200, 201, 202), scrub.text
+
+
+def test_a_deleted_credential_is_put_in_no_more(lead, agent, key, api):
+    lead.call("DELETE", "/credentials/github", expect=204)
+    time.sleep(1.5)  # it is remembered for a second
+    agent.run(key, f"curl -sSk -o /dev/null -H 'Authorization: Bearer x' {url(api, '/repos/acme/gone')}")
+    assert sent("/repos/acme/gone") == ["Bearer x"]

@@ -1,0 +1,126 @@
+"""A credential's leash: at which host it is put into a request, below which paths, with which methods.
+
+A program has a stand-in for it. Only a request that shows the stand-in in the credential's header is given the real
+value, and only over TLS that this proxy opened.
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+
+from .names import BadName, host_and_port
+
+PORT = 443
+METHOD = re.compile(r"[A-Z]{1,20}")
+HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
+# Of the connection or the proxy itself, or read by servers in ways of their own.
+NOT_A_CREDENTIAL = frozenset(
+    (
+        *("host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect", "via"),
+        *("proxy-authorization", "forwarded", "content-type", "accept-encoding", "range"),
+    )
+)
+# What servers read differently: encoded separators and dots, empty and dotted segments, parameters, backslashes.
+UNCLEAR_PATH = re.compile(r"(?i)%(?:2[ef5]|5c|3b|00)|//|/\.{1,2}(?=/|$)|[;\\]")
+OVERRIDES = frozenset(
+    ("x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url")
+)
+MAX_HOSTS, MAX_PATHS = 20, 50
+
+
+class BadLeash(ValueError):
+    """A leash or header that means nothing; the message can be shown."""
+
+
+@dataclass(frozen=True)
+class HostLeash:
+    """What a credential may do at one host. `*` at the end of a path is anything below; elsewhere it is one segment."""
+
+    host: str
+    port: int
+    paths: tuple[str, ...]
+    methods: frozenset[str]  # "*": any
+
+    def covers(self, method: str, path: str) -> bool:
+        """Return whether a request is within the leash; one whose path can be read in more than one way seldom is."""
+        if not {"*", method} & self.methods:
+            return False
+        return "/*" in self.paths or (is_clear_path(path) and any(_pattern(one).fullmatch(path) for one in self.paths))
+
+
+def is_clear_path(path: str) -> bool:
+    """Return whether servers agree on which resource a path names."""
+    return not UNCLEAR_PATH.search(path)
+
+
+def _pattern(path: str) -> re.Pattern:
+    whole, rest = (path[:-1], ".*") if path.endswith("*") else (path, "")
+    return re.compile("[^/]*".join(map(re.escape, whole.split("*"))) + rest, re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Leashed:
+    """A credential as the proxy holds it for one Run; `id` is that of its row."""
+
+    id: str
+    name: str
+    header: str  # in lower case
+    stand_in: str = field(repr=False)
+    value: str = field(repr=False)
+    hosts: tuple[HostLeash, ...]
+
+    def at(self, host: str, port: int) -> HostLeash | None:
+        return next((one for one in self.hosts if (one.host, one.port) == (host, port)), None)
+
+    def put_into(self, shown: str) -> str | None:
+        """Return a header's value with the real one in the place of the stand-in; None if it does not show that."""
+        if self.stand_in in shown:
+            return shown.replace(self.stand_in, self.value)
+        scheme, _, coded = shown.partition(" ")
+        if scheme.lower() != "basic":
+            return None
+        try:
+            plain = base64.b64decode(coded.strip(), validate=True)
+        except binascii.Error:
+            return None
+        if self.stand_in.encode() not in plain:
+            return None
+        return f"{scheme} {base64.b64encode(plain.replace(self.stand_in.encode(), self.value.encode())).decode()}"
+
+
+def read_header(text: str) -> tuple[str, str]:
+    """Return (name, template) of `Authorization: Bearer {}`. Raise BadLeash."""
+    name, colon, template = text.partition(":")
+    template = template.strip()
+    if not colon or not HEADER.fullmatch(name) or template.count("{}") != 1 or not template.isprintable():
+        raise BadLeash("A header is a name and a value with {} for the credential, such as Authorization: Bearer {}.")
+    if name.lower() in NOT_A_CREDENTIAL or not template.isascii():
+        raise BadLeash(f"The header {name} can't hold a credential.")
+    return name, template
+
+
+def read_host(wish: dict) -> HostLeash:
+    """Return the leash of {host, paths, methods}. Raise BadLeash."""
+    try:
+        host, port = host_and_port(wish["host"], PORT)
+    except BadName as error:
+        raise BadLeash(f"{wish['host'][:100]!r}: {error}") from None
+    if port == 80:
+        raise BadLeash("A credential goes over TLS alone, which port 80 is not for.")
+    paths, methods = tuple(wish.get("paths") or ["/*"]), [one.upper() for one in wish.get("methods") or ["GET"]]
+    for path in paths:
+        if (
+            not path.startswith("/")
+            or "?" in path
+            or "#" in path
+            or not path.isprintable()
+            or UNCLEAR_PATH.search(path)
+        ):
+            raise BadLeash(f"{path[:100]!r} is no path: it begins with / and can be read in one way, as /repos/acme/*.")
+    if len(paths) > MAX_PATHS:
+        raise BadLeash(f"At most {MAX_PATHS} paths at one host.")
+    if not all(one == "*" or METHOD.fullmatch(one) for one in methods):
+        raise BadLeash("A method is a word such as GET or POST; * is any.")
+    more = {"HEAD"} if "GET" in methods else set()
+    return HostLeash(host, port, paths, frozenset(methods) | more)
