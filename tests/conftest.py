@@ -46,6 +46,17 @@ from tests.support.product import PreparedHome, Product
 
 pytest_plugins = ["tests.support.rings", "tests.support.order", "tests.support.run_log"]
 
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """Let each worker load its settings after it has made a home of its own, as this process did.
+
+    With the name of the settings in its environment, pytest-django would load them before, with the home of this
+    process: all workers would share a key ring, and a test that rotates it would take the keys of another one's rows.
+    """
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
 REQUIRED = {name for name in os.environ.get("HANDRAIL_TEST_REQUIRE", "").split(",") if name}
 
 
