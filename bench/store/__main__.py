@@ -292,6 +292,12 @@ class Bench:
         self.row("peak memory of the first snapshot (MB)", peak["ours"], "restic", peak["restic"], 0.8)
         self.fresh("m")
 
+    def bucket(self) -> None:
+        """On an S3 bucket, beside restic there and the store in a folder."""
+        from bench.store import bucket  # needs the packages of the tests
+
+        bucket.measure(self)
+
     def growth(self) -> None:
         """Time and memory for each entry must not grow with the tree."""
         per_entry = {}
@@ -347,6 +353,7 @@ def _peak(command: list, env: dict) -> float:
     return used.ru_maxrss / 1024
 
 
+OTHERS = ("bucket",)  # by name only: they start a server
 WORKS = ("first", "again", "diff", "restore", "memory", "growth")
 
 
@@ -358,10 +365,14 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true", help="compare processor time, where others use the machine too")
     parser.add_argument("--patience", type=float, default=0.0, help="seconds to wait for a calm machine before each")
     parser.add_argument(
-        "works", nargs="*", choices=[*WORKS, []], help="all of them by default; `first` fills the stores"
+        "works",
+        nargs="*",
+        choices=[*WORKS, *OTHERS, []],
+        help="all but `bucket` by default; `first` fills the stores",
     )
     args = parser.parse_args()
-    if missing := [package for tool, package in TOOLS.items() if not shutil.which(tool)]:
+    needed = {"restic": "restic"} if args.works == ["bucket"] else TOOLS
+    if missing := [package for tool, package in needed.items() if not shutil.which(tool)]:
         raise SystemExit(f"This compares with peers that are not here. On Debian: apt-get install {' '.join(missing)}")
     args.scratch.mkdir(parents=True, exist_ok=True)
     bench = Bench(args.scratch.absolute(), args.rounds, args.minutes, args.patience, args.cpu)

@@ -90,7 +90,7 @@ def collect(
     while True:
         writer = Writer(catalog)
         try:
-            return _Collection(catalog, writer, keep(), since, watch, share).run()
+            return _Collection(catalog, writer, keep, since, watch, share).run()
         except BaseException as error:
             writer.abort()
             if not isinstance(error, _Overtaken):
@@ -101,10 +101,17 @@ class _Collection:
     """One attempt. If snapshots are committed meanwhile, their trees are marked too and the attempt goes on."""
 
     def __init__(
-        self, catalog: Catalog, writer: Writer, keep: set[bytes], since: float, watch: Watch, share: float
-    ):  # fmt: skip
+        self,
+        catalog: Catalog,
+        writer: Writer,
+        wanted: Callable[[], set[bytes]],
+        since: float,
+        watch: Watch,
+        share: float,
+    ):
         self.catalog, self.writer, self.blobs = catalog, writer, catalog.blobs
-        self.keep, self.since, self.watch, self.share = keep, since, watch, share
+        self.wanted, self.since, self.watch, self.share = wanted, since, watch, share
+        self.keep: set[bytes] = set()
         self.marks, self.trees = Marks(catalog, watch), set()
         self.orphans = self.blobs.orphans(writer.head)
 
@@ -160,7 +167,8 @@ class _Collection:
         return [self.writer.sink.put_segment(encode_segment(live | moved))] if live else []
 
     def _mark(self, head: Head) -> None:
-        known = self.writer.head.trees  # `keep` was read after these; what was committed since is not in it
+        self.keep |= self.wanted()  # after `head`, so also what was committed and noted since the last attempt
+        known = self.writer.head.trees
         recent = {bytes.fromhex(tree) for tree, at in head.trees.items() if at >= self.since or known.get(tree) != at}
         for tree in sorted((self.keep | recent | self.blobs.held(head)) - self.trees):
             try:

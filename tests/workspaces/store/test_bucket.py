@@ -399,6 +399,23 @@ def test_large_packs_are_read_in_parts_and_restored_whole(in_bucket, work, tmp_p
     assert fresh.compare(taken, LocalTree(tmp_path / "out"), full=True).differ == []
 
 
+def test_a_purge_on_one_host_removes_the_copies_of_another(hosts, work):
+    one, two = hosts.open(), hosts.open()
+    secret = os.urandom(3000)
+    (work / "secret").write_bytes(secret)
+    gone = one.snapshot(LocalTree(work), hold=0).tree
+    assert two.read(gone, b"secret") == secret
+    (work / "secret").unlink()
+    kept = one.snapshot(LocalTree(work), hold=0).tree
+    hosts.now += 10
+    one.gc([kept], rewrite=True)
+    two.compare(kept, LocalTree(work))  # reads the head, as each snapshot does
+    assert two.read(kept, b"README.md") == b"# Words\n"
+    for host in (one, two):
+        copies = (host.blobs.copies.folder / "packs").iterdir()
+        assert not any(secret[:200] in path.read_bytes() for path in copies)
+
+
 def test_copies_are_bounded(tmp_path):
     copies = Copies(tmp_path / "copies", 1000)
     for number in range(10):

@@ -112,7 +112,10 @@ class BucketBlobs(Blobs):
         if self._id and f'"id":"{self._id}"'.encode() not in read.data:
             self._forget_copies()
             raise StoreError(f"{self.address} holds another store than before")
+        before = self.copies.head()
         self.copies.keep_head(read)
+        if before and _collected(before) != _collected(read):
+            self._forget_removed(Head.decode(read.data))  # also a value that was purged on another host
         return read
 
     def swap_head(self, read: Read, data: bytes) -> Read:
@@ -260,14 +263,12 @@ class BucketBlobs(Blobs):
 
     def remove_gone(self, after: Head, *, at_once: bool = False) -> None:
         now = self.clock()
-        due = {name for name, at in after.gone.items() if at_once or at <= now - GRACE_SECONDS}
+        due = {name for name, at in after.gone.items() if at_once or at <= now - GRACE_SECONDS} - _named(after)
         if due:
             # First the objects and then the note of them, so that nothing is left behind if this is cut off.
             self.client.delete(sorted(due))
             self._change(lambda head: _without(head, due))
-        for folder in ("packs", "index"):
-            names = {name.rpartition("/")[2] for name in _named(after) if name.startswith(folder)}
-            self.copies.forget(folder, names)
+        self._forget_removed(after)
 
     # -- holds -----------------------------------------------------------------------------------------------------
 
@@ -294,11 +295,19 @@ class BucketBlobs(Blobs):
         at = self.clock() if at is None else at
         return {bytes.fromhex(tree) for tree, until in head.holds.items() if until > at}
 
+    def _forget_removed(self, head: Head) -> None:
+        for folder in ("packs", "index"):
+            self.copies.forget(folder, {name.rpartition("/")[2] for name in _named(head) if name.startswith(folder)})
+
     def _forget_copies(self) -> None:
         with suppress(FileNotFoundError):
             os.unlink(self.copies.folder / "head")
         for folder in ("packs", "index"):
             self.copies.forget(folder, ())
+
+
+def _collected(read: Read) -> bytes:
+    return read.data.partition(b'"collected":')[2].partition(b",")[0]
 
 
 def _named(head: Head) -> set[str]:

@@ -56,7 +56,10 @@ class Client:
 
     @classmethod
     def at(cls, address: str, environ: Mapping[str, str] = os.environ, patience: float | None = None) -> Client:
-        """Return a client for `s3://BUCKET/PREFIX` with the standard AWS_* variables. Raise StoreError."""
+        """Return a client for `s3://BUCKET/PREFIX` with the standard AWS_* variables. Raise StoreError.
+
+        `patience`: for how many seconds a request is repeated while the bucket does not answer; 0: one short try.
+        """
         bucket, _, prefix = address.removeprefix(SCHEME).partition("/")
         if not bucket:
             raise StoreError(f"{address} does not name a bucket: write s3://BUCKET/PREFIX")
@@ -72,8 +75,11 @@ class Client:
             store = S3Store(
                 bucket,
                 prefix=prefix.strip("/") or None,
-                client_options={"allow_http": bool(endpoint and endpoint.startswith("http://")), "timeout": "120s"},
-                retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=20)},
+                client_options={
+                    "allow_http": bool(endpoint and endpoint.startswith("http://")),
+                    "timeout": "5s" if patience == 0 else "120s",
+                },
+                retry_config={"max_retries": 0 if patience == 0 else 3, "retry_timeout": timedelta(seconds=20)},
                 **{name: value for name, value in options.items() if value},
             )
         except exceptions.BaseError as error:

@@ -40,8 +40,14 @@ class BucketPack:
             self._asked += length
             if not self._worth_fetching():
                 return self._blobs.client.get_range(f"packs/{self.name}", offset, min(length, self._size - offset))
-            self._file = FilePack(self._blobs.whole(self.name))
+            self._file = self._opened()
         return self._file.read(offset, length)
+
+    def _opened(self) -> FilePack:
+        while True:
+            path = self._blobs.whole(self.name)  # raises FileNotFoundError where the bucket has it no more
+            with suppress(FileNotFoundError):  # the copy made room for another meanwhile
+                return FilePack(path)
 
     def _worth_fetching(self) -> bool:
         if self._size <= WHOLE_BYTES or self._asked > self._size / 4:
