@@ -27,6 +27,7 @@ FIXTURES = {
     "product": "product",
     "new_product": "product",
     "crowded": "product",
+    "both_hosts": "product",
     "chromium": "browser",
     "docker": "engine",
     "engine": "engine",

@@ -6,6 +6,6 @@ from tests.support.two_hosts import two_hosts
 
 
 @pytest.fixture(scope="session")
-def hosts(tmp_path_factory):
+def both_hosts(tmp_path_factory):
     with two_hosts(tmp_path_factory.mktemp("hosts")) as both:
         yield both

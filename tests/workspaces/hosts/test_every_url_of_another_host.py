@@ -37,9 +37,9 @@ ROUTES = sorted({route for route in routes() if route.startswith(("w/", "workspa
 
 
 @pytest.fixture(scope="module")
-def known(hosts):
+def known(both_hosts):
     """What an address can name: {part of a route: value}."""
-    desk = hosts.through_own
+    desk = both_hosts.through_own
     terminal = desk.post("/workspaces/far/terminals", {"argv": ["bash", "-c", "echo in a terminal"]}).json["id"]
     command = desk.finished(desk.post("/workspaces/far/commands", {"command": "echo out; false"}).json["id"])
     until(lambda: _ended(desk, terminal))
@@ -84,25 +84,25 @@ def first_difference(one: bytes, other: bytes) -> tuple[bytes, bytes]:
 
 
 @pytest.fixture(scope="module")
-def asked(hosts):
+def asked(both_hosts):
     """`asked(product, path)`: the answer of a product's web to a lead of the team, over the API or as a page."""
-    people = {product: Visitor.named(product, "lia", "lead") for product in (hosts.own, hosts.other)}
+    people = {product: Visitor.named(product, "lia", "lead") for product in (both_hosts.own, both_hosts.other)}
 
     def ask(product, path: str) -> Answer:
         if path.startswith("/api/"):
-            return product.get(path, hosts.token)
+            return product.get(path, both_hosts.token)
         cookie = "; ".join(f"{each.name}={each.value}" for each in people[product].cookies)
         return product.get(path, headers={"Cookie": cookie})
 
     return ask
 
 
-def test_every_address_is_answered_alike(hosts, known, asked):
+def test_every_address_is_answered_alike(both_hosts, known, asked):
     differing, broken, seen = [], [], {}
     for route in ROUTES:
         path = address(route, known)
         for _ in range(TRIES):
-            own, other = (asked(product, path) for product in (hosts.own, hosts.other))
+            own, other = (asked(product, path) for product in (both_hosts.own, both_hosts.other))
             if path == OF_A_PROCESS or plain(own) == plain(other):
                 break
         else:

@@ -1,6 +1,7 @@
 """Whom a request about a workspace goes to, and what is said when that host is not there."""
 
 import ast
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -10,7 +11,6 @@ import pytest
 from dashboard.problems import Problem
 from tests.pages.conftest import workspace  # noqa: F401 - a fixture
 from tests.support import CHECKOUT
-from tests.support.product import free_port
 from workspaces.host import leads, membership
 from workspaces.host.leads import Lead
 from workspaces.models import Runner, Workspace
@@ -55,6 +55,12 @@ def test_a_host_that_does_not_answer_is_unreachable(led):
         with pytest.raises(Problem, match="host-b cannot be reached: connection refused") as refused:
             runner_client.ask("GET", found, "listing")
         assert (refused.value.status, refused.value.extra["code"]) == (503, "unreachable")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class _Bare(BaseHTTPRequestHandler):

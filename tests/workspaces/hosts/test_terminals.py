@@ -10,16 +10,16 @@ from tests.workspaces.terminals.viewers import Viewer
 LINES = 60_000
 
 
-def opened(hosts, command: str = "") -> str:
+def opened(both_hosts, command: str = "") -> str:
     argv = {"argv": ["bash", "-c", command]} if command else {}
-    return hosts.through_other.post("/workspaces/far/terminals", argv).json["id"]
+    return both_hosts.through_other.post("/workspaces/far/terminals", argv).json["id"]
 
 
-def test_what_is_typed_at_another_web_arrives_once(hosts):
-    terminal = opened(hosts)
+def test_what_is_typed_at_another_web_arrives_once(both_hosts):
+    terminal = opened(both_hosts)
 
     async def use():
-        async with Viewer(hosts.other, hosts.token, terminal, name="one") as viewer:
+        async with Viewer(both_hosts.other, both_hosts.token, terminal, name="one") as viewer:
             await viewer.frame("ready")
             await viewer.type(b"echo $((40 + 2))-here; exit 3\n")
             await viewer.sees(b"42-here")
@@ -28,13 +28,13 @@ def test_what_is_typed_at_another_web_arrives_once(hosts):
     assert asyncio.run(use())["status"] == 3
 
 
-def test_viewers_of_two_webs_see_each_other(hosts):
-    terminal = opened(hosts, "cat")
+def test_viewers_of_two_webs_see_each_other(both_hosts):
+    terminal = opened(both_hosts, "cat")
 
     async def look():
-        async with Viewer(hosts.other, hosts.token, terminal, name="one") as here:
+        async with Viewer(both_hosts.other, both_hosts.token, terminal, name="one") as here:
             await here.frame("ready")
-            async with Viewer(hosts.own, hosts.token, terminal, name="two") as there:
+            async with Viewer(both_hosts.own, both_hosts.token, terminal, name="two") as there:
                 await there.frame("ready")
                 await here.until(lambda viewer: any(len(f.get("people", ())) == 1 for f in viewer.frames))
                 await there.type(b"both\n")
@@ -43,20 +43,20 @@ def test_viewers_of_two_webs_see_each_other(hosts):
     asyncio.run(look())
 
 
-def test_a_web_that_is_killed_loses_no_byte_of_a_terminal(hosts):
-    terminal = opened(hosts, f"for ((i = 0; i < {LINES}; i++)); do echo line $i; done; sleep 1")
+def test_a_web_that_is_killed_loses_no_byte_of_a_terminal(both_hosts):
+    terminal = opened(both_hosts, f"for ((i = 0; i < {LINES}; i++)); do echo line $i; done; sleep 1")
     wanted = b"".join(b"line %d\r\n" % number for number in range(LINES))
     seen = bytearray()
 
     async def follow():
-        killed, at = False, hosts.other
+        killed, at = False, both_hosts.other
         while True:
             try:
-                async with Viewer(at, hosts.token, terminal, len(seen)).forgets(seen.extend) as viewer:
+                async with Viewer(at, both_hosts.token, terminal, len(seen)).forgets(seen.extend) as viewer:
                     while await viewer.step():
                         if not killed and len(seen) > len(wanted) // 3:
                             os.kill(at.part_pid("web"), signal.SIGKILL)
-                            killed, at = True, hosts.own
+                            killed, at = True, both_hosts.own
                         if viewer.frames and viewer.frames[-1]["type"] == "exit":
                             return
             except OSError:
@@ -64,7 +64,7 @@ def test_a_web_that_is_killed_loses_no_byte_of_a_terminal(hosts):
 
     asyncio.run(follow())
     assert bytes(seen) == wanted
-    until(lambda: _answers(hosts.other))
+    until(lambda: _answers(both_hosts.other))
 
 
 def _answers(product) -> bool:

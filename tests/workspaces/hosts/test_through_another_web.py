@@ -9,8 +9,8 @@ from tests.support.waiting import until
 from tests.workspaces.test_previews import APP, Host
 
 
-def test_files_are_read_and_written(hosts):
-    own, other = hosts.through_own, hosts.through_other
+def test_files_are_read_and_written(both_hosts):
+    own, other = both_hosts.through_own, both_hosts.through_other
     assert other.get("/workspaces/far/files/hello.txt").body == b"hello\n"
     assert other.call("PUT", "/workspaces/far/files/written.txt", b"elsewhere", None).status in (200, 201)
     assert own.get("/workspaces/far/files/written.txt").body == b"elsewhere"
@@ -20,8 +20,8 @@ def test_files_are_read_and_written(hosts):
     assert other.get("/workspaces/far/files/written.txt", 404).json["detail"]
 
 
-def test_a_command_is_started_and_its_output_followed(hosts):
-    other = hosts.through_other
+def test_a_command_is_started_and_its_output_followed(both_hosts):
+    other = both_hosts.through_other
     assert other.run("far", "for i in 1 2 3; do echo $i; sleep 0.2; done") == b"1\n2\n3\n"
     command = other.post("/workspaces/far/commands", {"command": "for i in 1 2 3; do echo $i; sleep 0.3; done"}).json
     assert other.get(f"/commands/{command['id']}/output?follow=1").body == b"1\n2\n3\n"
@@ -29,27 +29,29 @@ def test_a_command_is_started_and_its_output_followed(hosts):
     assert other.get(f"/commands/{command['id']}").json["output_bytes"] == 6
 
 
-def test_a_preview_is_shown(hosts):
-    hosts.through_other.call("PUT", "/workspaces/far/files/app.py", APP, None)
-    hosts.through_other.post("/workspaces/far/commands", {"command": "exec python3 app.py 3456", "timeout_s": 3600})
+def test_a_preview_is_shown(both_hosts):
+    both_hosts.through_other.call("PUT", "/workspaces/far/files/app.py", APP, None)
+    both_hosts.through_other.post(
+        "/workspaces/far/commands", {"command": "exec python3 app.py 3456", "timeout_s": 3600}
+    )
     listens = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 3456))' 2>/dev/null || echo no"
-    until(lambda: hosts.through_other.run("far", listens) == b"")
-    url = hosts.through_other.post("/workspaces/far/previews", {"port": 3456}).json["url"]
-    preview = Host(hosts.other, url)
+    until(lambda: both_hosts.through_other.run("far", listens) == b"")
+    url = both_hosts.through_other.post("/workspaces/far/previews", {"port": 3456}).json["url"]
+    preview = Host(both_hosts.other, url)
     assert preview.enter().status == 303
     assert preview.ask("/").status == 200
     assert preview.ask("/").text == preview.ask("/").text != ""
 
 
-def test_an_upload_at_another_web_becomes_a_workspace(hosts):
+def test_an_upload_at_another_web_becomes_a_workspace(both_hosts):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         held = tarfile.TarInfo("packed.txt")
         held.size = 6
         tar.addfile(held, io.BytesIO(b"packed"))
-    upload = hosts.through_other.call("POST", "/uploads", packed.getvalue(), 201).json["id"]
-    hosts.through_own.create("unpacked", source={"upload": upload})
-    assert hosts.through_other.get("/workspaces/unpacked/files/packed.txt").body == b"packed"
+    upload = both_hosts.through_other.call("POST", "/uploads", packed.getvalue(), 201).json["id"]
+    both_hosts.through_own.create("unpacked", source={"upload": upload})
+    assert both_hosts.through_other.get("/workspaces/unpacked/files/packed.txt").body == b"packed"
 
 
 CALL = """
@@ -71,19 +73,19 @@ print(answer.status, answer.read().decode())
 """
 
 
-def test_a_host_that_is_no_member_any_more_is_refused_in_words(hosts):
+def test_a_host_that_is_no_member_any_more_is_refused_in_words(both_hosts):
     expired = "with clock.frozen_at(clock.now() - timedelta(days=2)): pair = membership.issue(membership.own_row())"
     removed = "pair = membership.issue(Runner(pk=uuid.uuid4(), host='gone'))"
     own = "pair = membership.issue(membership.own_row())"
-    assert hosts.other.shell(f"{CALL}\n{own}\n{SHOWN}").startswith("200 ")
+    assert both_hosts.other.shell(f"{CALL}\n{own}\n{SHOWN}").startswith("200 ")
     for pair, words in ((expired, " expired at "), (removed, "gone was removed from this installation.")):
-        told = hosts.other.shell(f"{CALL}\n{pair}\n{SHOWN}")
+        told = both_hosts.other.shell(f"{CALL}\n{pair}\n{SHOWN}")
         assert told.startswith("403 ")
         assert words in told
-    until(lambda: "a request was refused: gone was removed" in hosts.own.log)
+    until(lambda: "a request was refused: gone was removed" in both_hosts.own.log)
 
 
-def test_a_web_is_reached_through_the_runner_beside_it(hosts):
+def test_a_web_is_reached_through_the_runner_beside_it(both_hosts):
     """As the proxies of a host without one do."""
     ask = """
 async def ask():
@@ -93,15 +95,15 @@ async def ask():
     writer.close()
 asyncio.run(ask())
 """
-    assert hosts.other.shell(CALL + ask).startswith("HTTP/1.1 200")
+    assert both_hosts.other.shell(CALL + ask).startswith("HTTP/1.1 200")
 
 
-def test_a_lead_that_was_killed_is_unreachable_and_nothing_is_gone(hosts):
-    os.kill(hosts.own.part_pid("runner"), signal.SIGKILL)
+def test_a_lead_that_was_killed_is_unreachable_and_nothing_is_gone(both_hosts):
+    os.kill(both_hosts.own.part_pid("runner"), signal.SIGKILL)
     seen = []
 
     def is_back():
-        seen.append(hosts.through_other.get("/workspaces/far/files/hello.txt", None))
+        seen.append(both_hosts.through_other.get("/workspaces/far/files/hello.txt", None))
         return seen[-1].status == 200
 
     until(is_back)
