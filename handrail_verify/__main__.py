@@ -4,10 +4,11 @@ Ends with 0 if it verifies, 1 if not, 2 if it can't be told here.
 """
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
-from handrail_verify import backup, checkpoints, log
+from handrail_verify import agentack, backup, checkpoints, log
 
 NO_STORE = (
     "A store can't be verified here: it is compressed with zstd and hashed with BLAKE3, which Python does not bring. "
@@ -55,6 +56,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--witness-ca", metavar="FILE", help="certificates (PEM) that the timestamps of the checkpoints come from"
         )
+    command = verb("agentack", print_trace, "verify a whole log, and print it as a trace for AgentAck", "the export")
+    command.add_argument("--checkpoint", help="as for log, without signatures")
     for name, run, form in (
         ("manifest", verify_manifest, "JSON"),
         ("receipt", verify_receipt, "JSON"),
@@ -108,6 +111,15 @@ def note_checkpoint(options) -> int:
     return 0
 
 
+def print_trace(options) -> int:
+    """Print a whole log that verifies as a trace, and on stderr how much of it is proven."""
+    print(_proven(_checked_whole(options.file, options.checkpoint)), file=sys.stderr)
+    with Path(options.file).open("rb") as lines:
+        for line in agentack.trace(log.events_of(lines)):
+            print(json.dumps(line))
+    return 0
+
+
 def _kept(options) -> list[checkpoints.Checkpoint] | None:
     """Return the checkpoints that the options name, with their signatures and timestamps verified. Raise BadEvent."""
     if not options.checkpoint:
@@ -120,10 +132,6 @@ def _kept(options) -> list[checkpoints.Checkpoint] | None:
 
 def _last_stamp(kept: list | None) -> checkpoints.Checkpoint | None:
     return next((one for one in reversed(kept or []) if one.stamped_at), None)
-
-
-def _checked(lines, checkpoint: str | None) -> log.Checked:
-    return log.verify(lines, checkpoints.read(checkpoint) if checkpoint else None)
 
 
 def _key(given: str) -> str:
@@ -250,15 +258,19 @@ def verify_passkeys(options) -> int:
 
 def _whole(name: str, checkpoint: str | None) -> tuple[log.Checked, list[dict]]:
     """Return (what was checked of a log, its events). Raise ValueError for a part of one, which can lack approvals."""
+    checked = _checked_whole(name, checkpoint)
     with Path(name).open("rb") as lines:
-        checked = _checked(lines, checkpoint)
-        lines.seek(0)
-        events = list(log.events_of(lines))
+        return checked, list(log.events_of(lines))
+
+
+def _checked_whole(name: str, checkpoint: str | None) -> log.Checked:
+    with Path(name).open("rb") as lines:
+        checked = log.verify(lines, checkpoints.read(checkpoint) if checkpoint else None)
     if checked.filters is not None:
         raise ValueError(f"{name} is filtered ({_left_out(checked)}): only the whole log tells which approvals it has.")
     if checked.first > 1:
         raise ValueError(f"{name} begins at event {checked.first}: only the whole log tells which approvals it has.")
-    return checked, events
+    return checked
 
 
 # Backups and stores --------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The log of a team as a file, and the signed checkpoints that prove it, for tokens of leads and admins."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 from django.http import StreamingHttpResponse
 from ninja import Query, Router, Schema, Status
@@ -14,6 +14,7 @@ from dashboard.models import Event, Team
 from dashboard.problems import not_allowed
 from dashboard.web.api_base import PROBLEMS
 from dashboard.web.pages import in_threads
+from handrail_verify import agentack
 
 router = Router(tags=["log"])
 JSON_LINES = "application/jsonl"
@@ -55,12 +56,17 @@ def _team(request) -> Team:
 
 
 @router.get("/log/export", response={200: str} | PROBLEMS, openapi_extra=AS_LINES)
-def export_log(request):
-    """Return the team's whole log as JSON lines, oldest first, as `python -m handrail_verify log` reads it."""
+def export_log(request, format: Literal["log", "agentack"] = "log"):
+    """Return the team's whole log as JSON lines, oldest first, as `python -m handrail_verify log` reads it.
+
+    As `agentack` it is a trace that AgentAck 0.6 checks, made from the same events.
+    """
     team = _team(request)
     events = Event.objects.filter(team=team, seq__lte=team.event_seq).order_by("seq")
-    lines = (json.dumps(event.as_export(), ensure_ascii=False) + "\n" for event in in_batches(events))
-    name = f"handrail-{team.slug}-log.jsonl"
+    exported = (event.as_export() for event in in_batches(events))
+    rows = agentack.trace(exported) if format == "agentack" else exported
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    name = f"handrail-{team.slug}-{format}.jsonl"
     return StreamingHttpResponse(
         in_threads(lines) if hasattr(request, "scope") else lines,
         content_type=f"{JSON_LINES}; charset=utf-8",
