@@ -10,6 +10,7 @@ from django.test import Client
 from dashboard.database import clock
 from dashboard.keys import keyring, log_key
 from dashboard.problems import Problem
+from dashboard.text import setting_values
 from tests.pages.conftest import workspace  # noqa: F401 - a fixture
 from workspaces.host import identity, join_tokens, joining, member_home, removing, same_keys, versions
 from workspaces.models import JoinToken, Runner, State, StoreIdentity
@@ -260,3 +261,13 @@ def test_a_removed_host_does_not_start_again_and_its_name_is_free(new_host, sett
     home.rename(tmp_path / "old")
     assert new_host(joining.add("host-b"))
     assert Runner.objects.members().filter(host="host-b").exists()
+
+
+def test_what_a_host_was_given_is_read_after_its_environment(tmp_path, monkeypatch):
+    monkeypatch.setattr(setting_values.os, "environ", {"HANDRAIL_HOST_NAME": "by-hand", "HANDRAIL_BUCKET": ""})
+    (tmp_path / "host.env").write_text("# given\nHANDRAIL_HOST_NAME=host-b\nHANDRAIL_BUCKET=s3://b/p\nAWS_REGION=a=b\n")
+    setting_values.read_home(tmp_path / "host.env")
+    setting_values.read_home(tmp_path / "none")
+    names = ("HANDRAIL_HOST_NAME", "HANDRAIL_BUCKET", "AWS_REGION", "DATABASE_URL")
+    assert [setting_values.env(name) for name in names] == ["by-hand", "", "a=b", ""]
+    assert setting_values.given() == {"HANDRAIL_HOST_NAME": "by-hand", "AWS_REGION": "a=b"}
