@@ -6,10 +6,22 @@ from functools import lru_cache
 
 from dashboard.net.upstream import ProxyAddress, ProxyRefused, Upstream, check_answer, connect_request
 
+from .answers import Refused
+from .attempts import Attempt
 from .relay import Peer
 
 READ_BUFFER_BYTES = 256 * 1024
 MAX_HEAD_LINES = 100
+CONNECT_TIMEOUT = 15.0
+
+
+async def reached(proxy: ProxyAddress, upstream: Upstream, attempt: Attempt, *, plain: bool) -> Peer:
+    """Return what `opened` returns for an attempt. Raise Refused in words."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            return await opened(proxy, upstream, attempt.host, attempt.port, plain=plain)
+    except (OSError, EOFError, TimeoutError) as error:
+        raise Refused(502, in_words(proxy, error)) from None
 
 
 async def opened(proxy: ProxyAddress, upstream: Upstream, host: str, port: int, *, plain: bool) -> Peer:

@@ -77,10 +77,11 @@ class Opened:
     credentials: Sequence[Leashed]
     attempt: Attempt
     connect: Callable[[], Awaitable[Peer]]
-    tell_blocked: Callable[[Block], None]
+    log_blocked: Callable[[Attempt], None]
 
     def blocked(self, code: BlockCode, words: str):
-        self.tell_blocked(Block(code, words))
+        block = Block(code, words)
+        self.log_blocked(Attempt(self.attempt.host, self.attempt.port, self.attempt.method, block=block))
 
     async def serve(self, program: Peer, hello: bytes):
         """Answer one request in TLS with our certificate for the host."""

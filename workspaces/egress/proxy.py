@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from dashboard.net.upstream import ProxyAddress, Upstream
+from dashboard.net.upstream import Upstream
 
 from . import by_proxy, internal_api
 from .addresses import Network, Resolve, Unresolved, resolve_by_system, resolve_public
@@ -285,7 +285,7 @@ class Proxy:
             addresses = []
         try:
             if proxy := self.upstream.on_the_way_to(attempt.host, attempt.port, addresses):
-                return await self._open_by(proxy, attempt, plain=plain)
+                return await by_proxy.reached(proxy, self.upstream, attempt, plain=plain)
             return await self._open(addresses[:MAX_ADDRESSES], attempt.port, "the host does not answer")
         except Refused as refused:
             self._block(attempt, Block(BlockCode.UNREACHABLE, str(refused)), 502)
@@ -293,13 +293,6 @@ class Proxy:
     async def _refuse_unlisted(self, attempt: Attempt):
         if not (attempt.token or attempt.allowed) and (block := await self.rules.check(attempt.host, attempt.port)):
             self._block(attempt, block)
-
-    async def _open_by(self, proxy: ProxyAddress, attempt: Attempt, *, plain: bool) -> Peer:
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                return await by_proxy.opened(proxy, self.upstream, attempt.host, attempt.port, plain=plain)
-        except (OSError, EOFError, TimeoutError) as error:
-            raise Refused(502, by_proxy.in_words(proxy, error)) from None
 
     async def _open(self, addresses, port: int, otherwise: str) -> Peer:
         for address in addresses:
@@ -366,15 +359,12 @@ class Proxy:
     async def _tls(self, program: Peer, attempt: Attempt, host: Peer | None, hello: bytes, credentials):
         try:
             if host is None:
-                connect, tell = partial(self._connect, attempt), partial(self._tell_blocked, attempt)
-                await Opened(self.leashes, credentials, attempt, connect, tell).serve(program, hello)
+                connect = partial(self._connect, attempt)
+                await Opened(self.leashes, credentials, attempt, connect, self.rules.log_blocked).serve(program, hello)
             else:
                 await tunnel(program, host, Flow(attempt), hello)
         finally:
             self.rules.log_ended(attempt)
-
-    def _tell_blocked(self, attempt: Attempt, block: Block):
-        self.rules.log_blocked(Attempt(attempt.host, attempt.port, "CONNECT", block=block))
 
     async def _admitted_hello(self, program: Peer, attempt: Attempt, first: bytes) -> bytes | None:
         """Return the hello of a connection that is admitted; None for one that was told that it is not."""

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from approvals import evidence
+from approvals.evaluation.calls import Call
 from approvals.evaluation.own_verbs import CREDENTIAL, OWN_VERBS, PUSHES, title_of, tool_of
+from dashboard.problems import Problem
 from tests.support import CHECKOUT
 
 WORKSPACE = SimpleNamespace(key="shop", remote="https://git.example/shop.git")
@@ -71,3 +73,9 @@ def constant(tree, name: str) -> str:
     """Return the value that a module gives to a name at its top level."""
     given = [node for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == name]
     return given[0].value.value
+
+
+def test_no_agent_submits_a_use_of_a_credential_itself():
+    with pytest.raises(Problem, match="have their own endpoints"):
+        Call(CREDENTIAL, {"credential": "github"})
+    assert Call("network.scan", {}).tool == "network.scan"
