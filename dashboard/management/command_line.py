@@ -13,7 +13,7 @@ GROUPS = {
     "Agents": ("connect", "prove", "past", "disconnect", "agents", "create_token"),
     "Workspaces": ("push", "devcontainer", "secret", "move"),
     "Looking after it": ("doctor", "backup", "restore", "rotate_secrets", "accept_store"),
-    "Several hosts": ("host", "join", "take_over_host"),
+    "Several hosts": ("host", "join", "stores_to_bucket", "take_over_host"),
     "People": ("reset_second_factor", "reopen_solo", "purge_person", "scrub"),
     "Checking": ("verify_passkeys",),
     "Parts of `up`, alone": ("runner", "queue", "qcluster"),
