@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
+from django.urls import reverse
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
@@ -91,6 +92,7 @@ class TaskOut(Schema):
     chosen: int | None = Field(description="the number of an attempt")
     created_at: datetime
     changed_at: datetime
+    url: str
     attempts: list[AttemptOut]
 
 
@@ -182,6 +184,7 @@ def _out(stands: TaskStands) -> dict:
         "asked_by": task.asked_by.get_username() if task.asked_by else None,
         "state": str(stands.state),
         "chosen": stands.chosen.attempt.number if stands.chosen else None,
+        "url": reverse("task", args=[task.pk]),
         "attempts": [_attempt(each) for each in stands.attempts],
     }
 

@@ -10,6 +10,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals.pages.changed import Row
+from approvals.pages.given_tasks import open_tasks
 from approvals.reports.agent_day import actions_of, day_of
 from approvals.reports.agent_identity import MAX_PLACES, Identity
 from approvals.reports.agent_tasks import MOST_CALLS, day_tasks
@@ -124,6 +125,7 @@ def _page(request, found: Agent, form: BindForm | None = None):
         "days": _days(day, today),
         "did": did,
         "changed": [Row(each) for each in did.changed.rows],
+        "given": open_tasks(caller, attempts__run__agent=found),
         "now_tasks": [task for task in tasks if task.is_open],
         "by_task": by_task,
         "is_cut": is_cut,

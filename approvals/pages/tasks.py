@@ -4,6 +4,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
+from approvals.pages.given_tasks import open_tasks
 from approvals.reports.tasks import MOST, Task, TaskState, tasks_of
 from approvals.reports.tasks.task import OPEN_FOR
 from dashboard.database import clock
@@ -39,6 +40,8 @@ def tasks(request):
     shown = [task for task in found if _is_shown(task, chosen["show"])]
     context = {
         "nav": "tasks",
+        "given": [] if chosen["agent"] or chosen["workspace"] else open_tasks(caller, MOST),
+        "may_give": any(caller.can("start_agents", team_id) for team_id in caller.team_ids),
         "span": span,
         "spans": spans.links(request, span, now),
         "shows": [_show(request, name, chosen["show"], found) for name in SHOWS],

@@ -118,6 +118,7 @@ RULES = {
     "approvals.task": Rule(
         bound={"repository": "it is where its workspaces come from", "commit": "it is a digest"},
         name=str,
+        url=lambda row: reverse("task", args=(row.pk,)),
     ),
     "approvals.toolschema": Rule(deletes=True),
 }

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals.models import Action, AgentRun, Decision, Status, Tier
 from approvals.notify.routing import note_language
 from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
+from approvals.pages.given_tasks import open_tasks
 from approvals.pages.lists import quiet_words
 from approvals.reports.tasks import TaskState, tasks_of
 from approvals.reports.tasks.task import OPEN_FOR
@@ -33,6 +34,7 @@ from workspaces.services.retention import What, sweeps
 KEEPS = {What.ARCHIVE: "use_workspace", What.TRASH: "use_workspace", What.DELETE: "delete_workspace"}
 MAX_CARDS = 3  # cards on the Desk; the others are on Approvals
 MAX_TASKS, FEW_TASKS = 5, 3  # that go on, on the Desk; the last others fill up to the fewer
+MAX_GIVEN = 5  # tasks that people gave
 LOOKS_BACK = timedelta(days=7)  # for the last tasks, after a long absence
 VISIT_GAP = timedelta(minutes=30)  # a visit to the Desk is new after a pause this long
 
@@ -59,6 +61,7 @@ def desk(request):
             "going": [(each, caller.can(KEEPS[each.what], each.workspace.team_id)) for each in retention.going(caller)],
             "visited": visited,
             "tasks": _tasks(caller, since, now),
+            "given": open_tasks(caller, MAX_GIVEN),
             "counts": _counts(actions, since),
             "changed": desk_changes.changed(caller, since),
             "span_name": spans.VISIT if visited else spans.YESTERDAY,

@@ -23,6 +23,8 @@ from approvals.models import (
     LogTarget,
     Message,
     PolicyFile,
+    Task,
+    TaskAttempt,
 )
 from approvals.pages.policy import replays
 from approvals.reports.policy_changes.effect import Replay
@@ -88,6 +90,15 @@ def routes(patterns=None, prefix=""):
 ROUTES = sorted(routes())
 
 
+def task_of(team, workspace) -> Task:
+    now = clock.now()
+    made = Task.objects.create(
+        team=team, title="a task", text=SECRET, environment="default", created_at=now, changed_at=now
+    )
+    TaskAttempt.objects.create(task=made, number=1, workspace=workspace)
+    return made
+
+
 @pytest.fixture
 def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, agent_token):
     """One of everything that an address can name: {converter's name: value} for a route."""
@@ -125,6 +136,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
     started = {"team": team, "workspace": workspace, "agent": agent, "program": "codex@1.2.3", "task": SECRET}
     started |= {"model": "none", "state": "done", "summary": SECRET, "created_at": soon, "changed_at": soon}
     about = {
+        "tasks/": task_of(team, workspace).pk,
         "agent-runs/": AgentRun.objects.create(**started).pk,
         "schedules/": schedule.pk,
         "scheduled-runs/": ScheduledRun.objects.create(schedule=schedule, due_at=soon, **night).pk,

@@ -1,0 +1,132 @@
+"""The pages of a task: the form, the attempts beside each other, and the decisions between them."""
+
+import re
+
+import pytest
+
+from approvals.models import AgentRun, Task, TaskAttempt
+from dashboard.database import clock
+from workspaces.models import Workspace
+
+from .conftest import places, up
+
+FORM = {"title": "Mend the till", "text": "It rounds.\nSee the log.", "place": "payments/default", "attempt_1": "hand"}
+
+
+@pytest.fixture
+def site(browser_of, lena):
+    return browser_of(lena)
+
+
+def shown(answer) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", answer.content.decode()).split())
+
+
+def post(site, task: dict, verb: str, **fields):
+    return site.post(f"/tasks/{task['id']}/{verb}/", fields)
+
+
+def test_the_form_gives_a_task_with_up_to_three_attempts(site, workspace, sources):
+    page = site.get("/tasks/new/").content.decode()
+    assert '<option value="claude-code">Claude Code</option>' in page
+    more = {"repository": sources, "base": "main", "source": "shop#12", "minutes": "30"}
+    answer = site.post("/tasks/new/", FORM | more | {"attempt_2": "claude-code"})
+    task = Task.objects.get()
+    assert answer.url == f"/tasks/{task.pk}/"
+    assert (task.text, task.base, task.source, task.budget) == (
+        "It rounds.\nSee the log.",
+        "main",
+        "shop#12",
+        {"minutes": 30},
+    )
+    assert [each.run and each.run.program_name for each in task.attempts.all()] == [None, "claude-code"]
+    again = site.post("/tasks/new/", FORM | more, follow=True)
+    assert Task.objects.count() == 1
+    assert "There is a task of this ticket already." in shown(again)
+
+
+def test_a_refused_form_says_why_and_keeps_what_was_typed(site, workspace):
+    answer = site.post("/tasks/new/", FORM | {"base": "v2"})
+    assert "Name the repository" in shown(answer)
+    assert 'value="v2"' in answer.content.decode()
+    assert not Task.objects.exists()
+
+
+def test_a_link_fills_the_form_in(site, workspace):
+    page = site.get("/tasks/new/?title=Mend&source=shop%2312").content.decode()
+    assert 'value="Mend"' in page
+    assert 'value="shop#12"' in page
+
+
+def test_a_task_shows_its_attempts_beside_each_other(site, give, ask):
+    task = give(attempts=[{"agent": "claude-code", "model": "claude-x"}, {}, {}], source="https://t.example/7")
+    one, two, three = up(task)
+    AgentRun.objects.update(state="done", cost="1.5")
+    ask(workspace=two)
+    page = site.get(f"/tasks/{task['id']}/")
+    words = shown(page)
+    assert "Ready to review" in words
+    assert "Asks you (1)" in words
+    assert "1.50" in words
+    text = page.content.decode()
+    assert f'href="/w/payments/{one.key}/beside/?with={three.key}"' in text
+    assert 'href="https://t.example/7"' in text
+    assert text.count(f'action="/tasks/{task["id"]}/choose/"') == 3
+
+
+def test_what_the_text_hides_is_marked(site, give):
+    task = give(text="a\u200bb")
+    assert "U+200B" in site.get(f"/tasks/{task['id']}/").content.decode()
+
+
+def test_choosing_throwing_away_and_bringing_back(site, give):
+    task = give(attempts=[{}, {}, {}])
+    up(task)
+    post(site, task, "throw-away", attempt="3")
+    assert TaskAttempt.objects.get(number=3).thrown_at
+    post(site, task, "choose", attempt="2")
+    assert TaskAttempt.objects.get(chosen=True).number == 2
+    page = site.get(f"/tasks/{task['id']}/")
+    assert "Chosen" in shown(page)
+    assert f'href="/w/payments/{places(task)[1].key}/export/"' in page.content.decode()
+    assert "is on its way to the trash" in shown(site.post(f"/tasks/{task['id']}/bring-back/", {}, follow=True))
+    Workspace.objects.filter(attempt__thrown_at__isnull=False).update(trashed_at=clock.now())
+    post(site, task, "bring-back")
+    assert not TaskAttempt.objects.exclude(thrown_at=None).exists()
+    assert not TaskAttempt.objects.filter(chosen=True).exists()
+
+
+def test_cancelling_is_asked_first(site, give):
+    task = give()
+    up(task)
+    assert "go to the trash" in shown(post(site, task, "cancel"))
+    assert Task.objects.get().end == ""
+    post(site, task, "cancel", confirmed="yes")
+    assert Task.objects.get().end == "cancelled"
+
+
+def test_the_chosen_one_is_marked_as_merged(site, give):
+    task = give()
+    up(task)
+    post(site, task, "choose", attempt="1")
+    post(site, task, "merged")
+    assert "Merged" in shown(site.get(f"/tasks/{task['id']}/"))
+
+
+def test_open_tasks_are_on_the_lists_and_on_the_page_of_their_agent(site, give, browser_of, bob):
+    task = give(attempts=[{"agent": "claude-code", "model": "claude-x"}])
+    agent = AgentRun.objects.get().agent
+    for address in ("/tasks/", "/", f"/agents/{agent.pk}/"):
+        assert f'href="/tasks/{task["id"]}/"' in site.get(address).content.decode()
+    assert 'href="/tasks/new/"' in site.get("/tasks/").content.decode()
+    assert 'href="/tasks/new/"' not in browser_of(bob).get("/tasks/").content.decode()
+    Task.objects.update(end="cancelled")
+    assert f'href="/tasks/{task["id"]}/"' not in site.get("/").content.decode()
+
+
+def test_a_reviewer_sees_a_task_and_decides_nothing(give, browser_of, bob, mallory):
+    task = give()
+    page = browser_of(bob).get(f"/tasks/{task['id']}/").content.decode()
+    assert "/choose/" not in page
+    assert browser_of(bob).post(f"/tasks/{task['id']}/choose/", {"attempt": "1"}).status_code == 403
+    assert browser_of(mallory).get(f"/tasks/{task['id']}/").status_code == 404
