@@ -30,16 +30,17 @@ def questions(hosts: Hosts) -> dict[str, str]:
     desk = hosts.through_own
     command = desk.finished(desk.post("/workspaces/far/commands", {"command": "seq 1000"}).json["id"])["id"]
     desk.call("PUT", "/workspaces/far/files/large.bin", bytes(4 << 20), None)
+    newest = max(snapshot["number"] for snapshot in desk.get("/workspaces/far/snapshots").json["snapshots"])
     api, page = "/api/v1/workspaces/far", "/w/main/far"
     return {
         "workspace (API)": api,
         "folder, live (API)": f"{api}/files/",
         "file, live (API)": f"{api}/files/hello.txt",
         "file of 4 MiB, live (API)": f"{api}/files/large.bin",
-        "file of a snapshot (API)": f"{api}/files/hello.txt?snapshot=1",
+        "file of a snapshot (API)": f"{api}/files/hello.txt?snapshot={newest}",
         "changes since a snapshot (API)": f"{api}/diff?from=1&to=live",
         "output (API)": f"/api/v1/commands/{command}/output",
-        "page of the workspace": f"{page}/",
+        "page of its snapshots": f"{page}/snapshots/",
         "page of its files": f"{page}/files/",
         "page of its changes": f"{page}/changes/",
         "page of a command": f"{page}/commands/{command}/",
