@@ -49,15 +49,12 @@ def questions(hosts: Hosts) -> dict[str, str]:
 
 def measure(hosts: Hosts, rounds: int):
     people = {product: Visitor.named(product, "lia", "lead") for product in (hosts.own, hosts.other)}
-    cookies = {
-        product: "; ".join(f"{each.name}={each.value}" for each in who.cookies) for product, who in people.items()
-    }
     print(f"{'':34}{'own p50':>9}{'p99':>8}{'other p50':>11}{'p99':>8}{'ratio p50':>11}{'p99':>7}")
     for what, path in questions(hosts).items():
         taken = {hosts.own: [], hosts.other: []}
         for number in range(rounds + 5):
             for product in taken if number % 2 else reversed(taken):
-                seconds = _asked(product, path, hosts.token, cookies[product])
+                seconds = _asked(product, path, hosts.token, people[product])
                 if number >= 5:  # the first ones open connections and fill caches
                     taken[product].append(seconds * 1000)
         (own50, own99), (other50, other99) = (_p50_p99(taken[product]) for product in (hosts.own, hosts.other))
@@ -65,11 +62,14 @@ def measure(hosts: Hosts, rounds: int):
         print(f"{what:34}{own50:9.1f}{own99:8.1f}{other50:11.1f}{other99:8.1f}{ratios}", flush=True)
 
 
-def _asked(product: Product, path: str, token: str, cookie: str) -> float:
+def _asked(product: Product, path: str, token: str, person: Visitor) -> float:
     begun = time.perf_counter()
-    signed_in = {"headers": {"Cookie": cookie}} if path.startswith("/w/") else {"token": token}
-    answer = product.get(path, **signed_in)
-    assert answer.status == 200, (path, answer.status, answer.body[:300])
+    if path.startswith("/w/"):
+        person.get(path)
+        assert person.path == path, (path, person.path)
+    else:
+        answer = product.get(path, token)
+        assert answer.status == 200, (path, answer.status, answer.body[:300])
     return time.perf_counter() - begun
 
 
