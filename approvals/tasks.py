@@ -3,6 +3,7 @@
 from approvals import agent_runs
 from approvals.actions import drills, escalation, expiry, gate
 from approvals.agent_runs import trials
+from approvals.agent_runs.attempts import checking
 from approvals.models import LogTarget
 from approvals.notify import agent_runs as agent_run_notices
 from approvals.notify import going, notices, scheduled
@@ -20,8 +21,11 @@ def sweep() -> int:
 
 
 def follow_agents() -> int:
-    """Bring the runs of started agents further, and tell who started them; return how many were looked at."""
-    looked_at = agent_runs.step() + trials.step()
+    """Bring the runs of started agents further, check what they did, and tell who started them.
+
+    Return how many were looked at.
+    """
+    looked_at = agent_runs.step() + trials.step() + checking.step()
     agent_run_notices.tell_all()
     return looked_at
 

@@ -71,6 +71,7 @@ class TaskAttempt(models.Model):
     workspace = models.OneToOneField(Workspace, models.CASCADE, related_name="attempt")
     run = models.OneToOneField(AgentRun, models.SET_NULL, null=True, blank=True, related_name="attempt")
     chosen = models.BooleanField(default=False)
+    checked_at = models.DateTimeField(null=True, blank=True)  # when its checks were started after its agent was done
     thrown_at = models.DateTimeField(null=True, blank=True)  # since when it is in the trash, or on its way there
 
     class Meta:

@@ -5,6 +5,7 @@ from approvals.actions import expiry
 from approvals.actions.asked_snapshots import asking
 from approvals.agent_runs import following as agents
 from approvals.agent_runs import trials
+from approvals.agent_runs.attempts import checking
 from approvals.agents import parts
 from approvals.broker import quarantine_cards
 from approvals.broker.asked_snapshot import AskedSnapshot
@@ -27,7 +28,10 @@ def register():
     }
     extensions.sweeps += [
         Sweep(tasks.sweep, expiry.due),
-        Sweep(tasks.follow_agents, lambda: (agents.open_here(), trials.open_here(), notices_of_agents.untold())),
+        Sweep(
+            tasks.follow_agents,
+            lambda: (agents.open_here(), trials.open_here(), checking.due(), notices_of_agents.untold()),
+        ),
         *map(Sweep, (hook_watch.sweep, quarantine_cards.sweep, following.sweep)),
     ]
     extensions.system_files += [each.system_files for each in parts("settings").values()]
