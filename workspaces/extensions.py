@@ -85,14 +85,14 @@ class Ports(Protocol):
     def open_questions(self, workspace) -> list[dict]:
         """Return [{kind, name, words, by, url}]: the open questions, for the hand-over."""
 
-    def ask_about_credential(self, workspace, wish: dict) -> str:
-        """Make an action of a credential's use beyond its leash; return its id. Problem."""
+    def ask_about_credential(self, workspace, wish: dict) -> tuple[str, str]:
+        """Make an action of a credential's use beyond its leash; return its id and digest. Problem."""
 
     def answer_about_credential(self, pk: str) -> str | None:
         """Return "" for an approval that waits to be used, None while nobody has answered, else why it is no."""
 
-    async def use_credential_once(self, pk: str) -> None:
-        """Use the approval up. Problem 409 if it is no longer good."""
+    async def use_credential_once(self, pk: str, digest: str) -> None:
+        """Use the approval up. Problem 409 if it is no longer good, or a person edited the call."""
 
     def stop_asking_about_credential(self, pk: str) -> None:
         """Withdraw the action, as the program that asked went away."""

@@ -16,14 +16,14 @@ from dashboard.problems import Problem
 from workspaces.services import run_tokens
 
 
-def ask(workspace, wish: dict) -> str:
-    """Submit a use as an action; return its id. Problem.
+def ask(workspace, wish: dict) -> tuple[str, str]:
+    """Submit a use as an action; return its id and digest. Problem.
 
     `wish` is {credential, host, method, path, has_query, body_bytes, body_sha256}.
     """
     call = Call(CREDENTIAL, wish, workspace=workspace, own_verb=True)
     action, _ = gate.submit(call, caller=_caller(run_tokens.agent_of(workspace)))
-    return str(action.pk)
+    return str(action.pk), action.digest
 
 
 def answer(pk: str) -> str | None:
@@ -36,11 +36,11 @@ def answer(pk: str) -> str | None:
     return f"A-{action.number} was {action.status}, so the credential was not put in.{said}"
 
 
-async def use_once(pk: str):
-    """Use the approval up. Problem 409 if it is no longer good."""
+async def use_once(pk: str, digest: str):
+    """Use the approval of what was asked up. Problem 409 if it is no longer good, or a person edited the call."""
     action = await Action.objects.select_related("agent").aget(pk=pk)
     caller = _caller(action.agent)
-    used = await gate.consume(pk, digest=action.digest, caller=caller)
+    used = await gate.consume(pk, digest=digest, caller=caller)
     await _reported(used, caller)
 
 

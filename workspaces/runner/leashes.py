@@ -97,12 +97,12 @@ class RunLeashes:
     async def ask(self, use: Use) -> str:
         ports, pk = extensions.ports, None
         try:
-            pk = await self.daemon.thread(self._asked, use)
+            pk, digest = await self.daemon.thread(self._asked, use)
             while (why := await self.daemon.thread(ports.answer_about_credential, pk)) is None:
                 await asyncio.sleep(LOOK_SECONDS)
             if not why:
                 pk, used = None, pk
-                await ports.use_credential_once(used)
+                await ports.use_credential_once(used, digest)
                 await self.used(use)
             return why
         except Problem as problem:
@@ -111,7 +111,7 @@ class RunLeashes:
             if pk is not None:  # the program went away
                 await asyncio.shield(self.daemon.thread(ports.stop_asking_about_credential, pk))
 
-    def _asked(self, use: Use) -> str:
+    def _asked(self, use: Use) -> tuple[str, str]:
         host = use.host if use.port == 443 else f"{use.host}:{use.port}"
         wish = {"credential": use.credential.name, "host": host, "method": use.method, "path": use.path}
         wish |= {"has_query": use.query, "body_bytes": use.body_bytes, "body_sha256": use.body_sha256}

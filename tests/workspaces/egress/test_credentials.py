@@ -329,6 +329,17 @@ def test_a_use_beyond_the_leash_waits_for_a_person_and_goes_once(lead, agent, ke
     assert sent("/user/emails") == [f"Bearer {REAL}"]
 
 
+def test_nobody_edits_what_is_held_open(lead, agent, key, api):
+    started = beyond(agent, key, api, "/user/keys")
+    action = waiting(lead, "/user/keys")
+    instead = action["arguments"] | {"path": "/user/other"}
+    answer = {"verdict": "edit", "digest": action["digest"], "arguments": instead}
+    lead.post(f"/actions/{action['id']}/decision", answer, expect=422)
+    decide(lead, action, "deny")
+    assert b"Blocked by Handrail" in agent.get(f"/commands/{agent.finished(started)['id']}/output").body
+    assert (sent("/user/keys"), sent("/user/other")) == ([], [])
+
+
 def test_the_value_is_nowhere_inside_and_in_no_record(lead, agent, key, api, product):
     agent.run(key, f'curl -sSi -H "Authorization: Bearer $GITHUB_TOKEN" {url(api, "/repos/acme/all")} > kept.txt')
     agent.post(f"/workspaces/{key}/snapshots", {}, expect=None)
