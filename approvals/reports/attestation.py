@@ -12,9 +12,10 @@ from handrail_verify.checkpoints import BadEvent
 from handrail_verify.decisions import ALLOWED, APPROVED, ENDS_ANSWER, VOTE, Decisions
 from handrail_verify.log import chain_hash
 
-DENIED, REOPENED = "action.denied", "action.reopened"
+REOPENED = "action.reopened"
 CANCELLED, EXPIRED = "action.cancelled", "action.expired"
-VERDICTS = {ALLOWED: "approve", APPROVED: "approve", DENIED: "deny"}
+DENIALS = {"action.denied", "action.sent_back"}
+VERDICTS = {ALLOWED: "approve", APPROVED: "approve"} | dict.fromkeys(DENIALS, "deny")
 ENDS = ENDS_ANSWER | {CANCELLED, EXPIRED}
 
 
@@ -93,7 +94,7 @@ def _votes(events: list[Event]) -> list[Event]:
     """Return the last answer of each person, without those that were taken back, oldest first."""
     found = {}
     for event in events:
-        if event.verb in (VOTE, APPROVED, DENIED) and event.actor_type == "person":
+        if event.verb in {VOTE, APPROVED, *DENIALS} and event.actor_type == "person":
             found.pop(event.actor_id, None)
             found[event.actor_id] = event
         elif event.verb == REOPENED:
@@ -102,7 +103,7 @@ def _votes(events: list[Event]) -> list[Event]:
 
 
 def _vote(event: Event) -> dict:
-    verdict = "deny" if event.verb == DENIED else "approve"
+    verdict = "deny" if event.verb in DENIALS else "approve"
     shown = {"rendered": event.data["rendered_digest"]} if "rendered_digest" in event.data else {}
     about = {"verdict": verdict, "at": _at(event.at), "seq": event.seq, "passkey": "passkey" in event.data}
     return _actor(event) | about | shown

@@ -90,6 +90,14 @@ def test_denials_and_decisions_of_the_policy_are_attested_too(ask, decide, attes
         assert len(found["policy"]["sha256"]) == 64
 
 
+def test_a_call_that_was_sent_back_is_attested_as_denied(ask, decide, attested, bob):
+    action = ask(PUSH)
+    decide(action, "deny", by=bob, send_back=True, comment="run the tests first")
+    found = verified(attested(action)[1])
+    people = [(each["label"], each["verdict"]) for each in found["people"]]
+    assert (found["verdict"], people) == ("deny", [("bob", "deny")])
+
+
 def test_an_edit_is_attested_as_the_call_that_was_approved(ask, decide, attested, bob):
     action = ask(PUSH)
     asked = action.digest
