@@ -5,8 +5,10 @@ its place is reported, and neither used nor replaced until somebody accepts it.
 """
 
 from contextlib import suppress
+from functools import partial
 
 from django.conf import settings
+from django.core.cache import cache
 
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import Problem
@@ -16,6 +18,7 @@ from workspaces.host import paths, team_stores
 from workspaces.models import Runner, Snapshot, StoreIdentity, Workspace
 from workspaces.store import Store, StoreError
 
+KEPT_SECONDS = 5  # for which a process remembers which host has a team's store, for pages with many rows
 WAY_OUT = "Mount its disk, or restore a backup. If it is lost: `manage.py accept_store TEAM`."
 
 
@@ -70,10 +73,16 @@ def readable(team_id) -> Store:
     try:
         return Store.open(team_stores.blobs_of(team_id))
     except StoreError:
-        known = StoreIdentity.objects.filter(team=team_id).exclude(host__in=["", settings.HANDRAIL_HOST_NAME]).first()
-        if known is None:
+        host, store_id = cache.get_or_set(f"store-elsewhere:{team_id}", partial(_elsewhere, team_id), KEPT_SECONDS)
+        if not host:
             raise
-        return _opened_elsewhere(team_id, known.host, known.store_id)
+        return _opened_elsewhere(team_id, host, store_id)
+
+
+def _elsewhere(team_id) -> tuple[str, str]:
+    """Return (host, store id) of a team whose store is on another host; empty texts without one."""
+    others = StoreIdentity.objects.filter(team=team_id).exclude(host__in=["", settings.HANDRAIL_HOST_NAME])
+    return others.values_list("host", "store_id").first() or ("", "")
 
 
 def opened_here(team_id) -> Store:
