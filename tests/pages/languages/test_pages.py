@@ -20,12 +20,12 @@ UNREAD = {"script", "style", "code", "pre", "textarea", "svg", "time", "kbd"}
 SPOKEN = ("aria-label", "placeholder", "title", "alt")
 EXAMPLE = re.compile(
     r"[\w.*-]+\.example\.(org|com)|https://tracker\.example/\S+|tests = make test|web = npm run dev|NPM_TOKEN|"
-    r"https://|NODE_ENV=development|VERSION=3|packages/api|node_modules/|\.handrail/lessons\.md|ntfys://\S+|Ctrl\+.*"
+    r"https://|GITHUB_TOKEN|NODE_ENV=development|VERSION=3|packages/api|node_modules/|\.handrail/lessons\.md|ntfys://\S+|Ctrl\+.*"
 )
 # Of the rows that the tests make, of the languages and products, and what is recorded in English.
 OURS = re.compile(
     r"(claude-code|codex)@[\d.]+|anthropic ANTHROPIC_API_KEY claude-sonnet-\*|"
-    r"claude|repo-(task-1|thrown)|payments|Browser|alice|bob|lena|vera|Payments|Handrail|"
+    r"claude|a task|dba|sha256|repo-(task-1|thrown)|payments|Browser|alice|bob|lena|vera|Payments|Handrail|"
     r"Claude Code|Codex|Copilot CLI|Gemini CLI|OpenCode|Qwen Code|MCP|ACP|AAP|Python|Deutsch|"
     r"Forgejo|GitHub|GitLab|Gitea|CSV|EU AI Act|Art\. 14|OWASP AISVS|C14\.\d .*|"
     r"English|default( v1)?|[Oo]nly-for-payments.*|before lunch|nightly|tests|Bash|UTC|DEPLOY_KEY|make up|"
