@@ -36,6 +36,9 @@ MAY_POST = {
     "log-target-remove": "an address for the log, which can be added again",
     "scrub-purge": "the page names what is purged and asks for the name to be typed",
     "retention-put-off": "keeps for longer",
+    "approver-group-remove": "a list of names, which can be written again; what needs the group waits meanwhile",
+    "callback-again": "sends the same message once more",
+    "task-bring-back": "restores",
 }
 
 

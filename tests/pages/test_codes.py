@@ -39,6 +39,7 @@ def test_whatever_a_driver_says_of_an_end_has_its_code_and_words():
     assert {EndReason(code): bool(EndCode(code).label) for code in EndReason} == dict.fromkeys(EndReason, True)
     assert {code.value: ENDED_BY[move] for code, move in RUN_ENDED.items()} == {
         "archived": "Ended when the workspace was archived.",
+        "moved": "Ended when the workspace was moved.",
         "paused": "Ended when the workspace was paused.",
         "stopped": "Ended when the workspace was stopped.",
         "trashed": "Ended when the workspace was moved to the trash.",
