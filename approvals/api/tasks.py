@@ -54,7 +54,7 @@ class MaybeAttempt(Strict):
     attempt: int | str | None = Field(None, description="without it all of them, and the task is open again")
 
 
-class CheckOut(Schema):
+class AttemptCheckOut(Schema):
     name: str
     state: Annotated[str, Field(description=", ".join(CheckState.values))]
 
@@ -66,7 +66,7 @@ class AttemptOut(Schema):
     model: str
     agent_run: UUID | None
     state: Annotated[str, Field(description=", ".join(STATES[:7]))]
-    checks: list[CheckOut]
+    checks: list[AttemptCheckOut]
     added: int | None = Field(description="lines since it began; null if that is not known yet")
     removed: int | None
     files: int | None

@@ -5,8 +5,6 @@ who has the database and the installation's key can sign a checkpoint of yesterd
 """
 
 import logging
-import urllib.error
-import urllib.request
 from base64 import b64encode
 from datetime import datetime, timedelta
 from http.client import HTTPException
@@ -17,6 +15,7 @@ from django.conf import settings
 from dashboard.database import clock
 from dashboard.event_log import checkpoints
 from dashboard.models import LogCheckpoint, Team
+from dashboard.net import outbound
 from handrail_verify import witness
 
 logger = logging.getLogger("handrail.witness")
@@ -71,13 +70,17 @@ def stamp(checkpoint: LogCheckpoint) -> datetime:
 
 def _post(address: str, body: bytes) -> bytes:
     try:
-        asked = urllib.request.Request(address, body, HEADERS)
-        with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
-            return answer.read(witness.MAX_TOKEN)
-    except urllib.error.HTTPError as error:
-        raise Unavailable(f"{address} answered {error.code}") from None
-    except (OSError, HTTPException) as error:
-        raise Unavailable(f"{address} gave no answer ({getattr(error, 'reason', error)})") from None
+        with outbound.post(address, data=body, headers=HEADERS, timeout=SECONDS, stream=True) as answer:
+            if answer.status_code != 200:
+                raise Unavailable(f"{address} answered {answer.status_code}")
+            token = b""
+            for piece in answer.iter_content(8192):
+                token += piece
+                if len(token) > witness.MAX_TOKEN:
+                    raise Unavailable(f"{address} answered more than a timestamp has")
+            return token
+    except (OSError, HTTPException) as error:  # those of requests are OSErrors
+        raise Unavailable(f"{address} gave no answer ({error})") from None
 
 
 def late_since(now: datetime) -> datetime | None:

@@ -95,21 +95,21 @@ class RunLeashes:
         credentials.note_use(self._workspace(), use.credential, {"host": host, "method": use.method, "path": use.path})
 
     async def ask(self, use: Use) -> str:
-        ports, pk = extensions.ports, None
+        pk = None
         try:
             pk, digest = await self.daemon.thread(self._asked, use)
-            while (why := await self.daemon.thread(ports.answer_about_credential, pk)) is None:
+            while (why := await self.daemon.thread(extensions.ports.answer_about_credential, pk)) is None:
                 await asyncio.sleep(LOOK_SECONDS)
             if not why:
                 pk, used = None, pk
-                await ports.use_credential_once(used, digest)
+                await extensions.ports.use_credential_once(used, digest)
                 await self.used(use)
             return why
         except Problem as problem:
             return problem.detail
         finally:
             if pk is not None:  # the program went away
-                await asyncio.shield(self.daemon.thread(ports.stop_asking_about_credential, pk))
+                await asyncio.shield(self.daemon.thread(extensions.ports.stop_asking_about_credential, pk))
 
     def _asked(self, use: Use) -> tuple[str, str]:
         host = use.host if use.port == 443 else f"{use.host}:{use.port}"
