@@ -104,7 +104,8 @@ class Opened:
     async def _end(self, carrying: asyncio.Task, inner: Peer | None, outer: Peer):
         """Let the program have all that was written, and end the connections: TLS would wait for the last words."""
         try:
-            if inner is not None:
+            # A second close would part the transport from its TLS, and nothing could end it any more.
+            if inner is not None and not inner.writer.is_closing():
                 inner.writer.close()
             await asyncio.wait((carrying,), timeout=LINGER_TIMEOUT)
         finally:
