@@ -138,6 +138,9 @@ VERBS = {
     "GET /measures/limits": "read_measures",
     "PUT /measures/limits/{measure}": "set_caps",
     "POST /measures/limits/{measure}/lift": "lift_cap",
+    "GET /credentials": "manage_secrets",
+    "PUT /credentials/{name}": "manage_secrets",
+    "DELETE /credentials/{name}": "manage_secrets",
     "GET /secrets": "manage_secrets",
     "GET /secrets/{name}": "manage_secrets",
     "PUT /secrets/{name}": "manage_secrets",
@@ -213,6 +216,7 @@ PEOPLE_ALONE = {
     "GET /scrubs",
     "GET /scrubs/{scrub_id}",
     "GET /search",
+    "GET /credentials",
     "GET /secrets",
     "GET /secrets/{name}",
     "GET /me/sessions",
@@ -229,6 +233,7 @@ OF_THE_TEAM = ("/storage/", "/policies/", "/tokens/", "/secrets/", "/measures/",
 OF_THE_TEAM += (
     "/approver-groups/",
     "/callbacks/",
+    "/credentials/",
     "/agent-programs/",
     "/teams/",
     "/me/sessions/",
@@ -241,6 +246,7 @@ OF_THE_TEAM += (
 # a command as one, where an agent may try its own.
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
 BY_STATE |= {"GET /actions/{action_id}/attestation"}  # of an action that is decided
+BY_STATE |= {"GET /policies/effect/{replay}"}  # while it is replayed
 # Nobody else's draft is there for a caller.
 OF_WHAT_IS_NOT_THERE = {
     "POST /environments/{name}/installed/undo",
