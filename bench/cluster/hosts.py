@@ -26,7 +26,7 @@ OURS = ("HANDRAIL_", "DJANGO_", "AWS_", "DATABASE_URL")
 class Host:
     """One host. `environment` is that of its processes."""
 
-    def __init__(self, name: str, folder: Path, place: Place, parts: str):
+    def __init__(self, name: str, folder: Path, place: Place, parts: str, environment: dict[str, str]):
         self.name, self.place, self.parts = name, place, parts
         self.home, self.runtime, self.log = folder / f"home-{name}", folder / f"run-{name}", folder / f"log-{name}"
         self.process: subprocess.Popen | None = None
@@ -38,7 +38,7 @@ class Host:
             "HANDRAIL_PORT": str(place.port),
             "HANDRAIL_PARTS": parts,
             "HANDRAIL_RUNNER_ADDRESS": f"{place.address}:{free_port()}",
-        }
+        } | environment
 
     @property
     def has_web(self) -> bool:
@@ -92,10 +92,13 @@ class Host:
 
 
 class Cluster:
-    """`hosts` by name, behind `url`. Raise RuntimeError if a part of it cannot be had on this machine."""
+    """`hosts` by name, behind `url`. Raise RuntimeError if a part of it cannot be had on this machine.
 
-    def __init__(self, folder: Path, *, hosts: int = 3, kind: str = ""):
-        self.folder = folder
+    `environment` is added to that of each host.
+    """
+
+    def __init__(self, folder: Path, *, hosts: int = 3, kind: str = "", environment: dict[str, str] | None = None):
+        self.folder, self.environment = folder, environment or {}
         self.network = network.network(kind)
         self.names = list(NAMES[:hosts])
         self.hosts: dict[str, Host] = {}
@@ -123,7 +126,8 @@ class Cluster:
         say("PostgreSQL and the bucket answer")
         for number, name in enumerate(self.names):
             place = self.network.place(name)
-            self.hosts[name] = Host(name, self.folder, place, PARTS[min(number, len(PARTS) - 1)])
+            parts = PARTS[min(number, len(PARTS) - 1)]
+            self.hosts[name] = Host(name, self.folder, place, parts, self.environment)
         self.balancer = Balancer(self.folder / "nginx", self.network.place())
         self.balancer.start([host.place for host in self.hosts.values() if host.has_web])
         self._start_first()

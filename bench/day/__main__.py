@@ -1,4 +1,4 @@
-"""`python -m bench.day [--minutes N] [--database URL]`: a team's day, compressed, against a product of its own.
+"""`python -m bench.day [--minutes N] [--database URL | --hosts N]`: a team's day, compressed, on a product of its own.
 
 Agents replay real work, people decide on it, and every little while something fails. Afterwards a checker that shares
 no code with the product compares the database, the workspaces and what each actor saw. It prints what does not hold,
@@ -7,6 +7,7 @@ with the seed that repeats the day, and exits with 1 if there is anything.
     python -m bench.day --minutes 60                        on SQLite
     python -m bench.day --minutes 60 --database postgres    on a server of its own, which is killed too
     python -m bench.day --database postgres://…             on yours, which is left alone
+    python -m bench.day --minutes 60 --hosts 3              on three hosts with a bucket (bench/cluster)
 """
 
 import argparse
@@ -18,7 +19,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bench.day import check_actions, check_product, evidence, report  # noqa: F401 - the checks register themselves
+from bench.day import check_actions, check_hosts, check_product, evidence, report  # noqa: F401 - the checks register themselves
 from bench.day.findings import check
 from bench.day.ground import Day
 
@@ -29,7 +30,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.day", description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=6)
     parser.add_argument("--database", default="", help="postgres: a server of its own; a URL; by default SQLite")
-    parser.add_argument("--hosts", type=int, default=1, choices=[1], help="one host; several are not played yet")
+    parser.add_argument(
+        "--hosts", type=int, default=1, choices=range(1, 5), help="with their own PostgreSQL and bucket if several"
+    )
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--agents", type=int, default=10)
     parser.add_argument("--people", type=int, default=4, choices=range(1, 5))
@@ -38,6 +41,8 @@ def main() -> int:
     )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="keep the evidence, to check it again")
     asked = parser.parse_args()
+    if asked.hosts > 1 and asked.database:
+        parser.error("several hosts have a PostgreSQL of their own; leave --database out")
     seed = secrets.randbelow(1 << 32) if asked.seed is None else asked.seed
     asked.every = asked.every or (35 if asked.minutes < LONG else 90)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
@@ -48,11 +53,11 @@ def main() -> int:
         agents=asked.agents,
         people=asked.people,
         every=asked.every,
+        hosts=asked.hosts,
     )
     day.again = f"python -m bench.day --seed {seed} --minutes {asked.minutes:g} --every {asked.every:g}"
-    day.again += f" --agents {asked.agents} --people {asked.people}" + f" --database {asked.database}" * bool(
-        asked.database
-    )
+    day.again += f" --agents {asked.agents} --people {asked.people}"
+    day.again += f" --database {asked.database}" * bool(asked.database) + f" --hosts {asked.hosts}" * (asked.hosts > 1)
     try:
         day.open()
         asyncio.run(day.pass_by())
@@ -61,7 +66,7 @@ def main() -> int:
         day.close()
     if asked.keep:
         asked.keep.write_bytes(pickle.dumps(found))
-    findings = check(found)
+    findings = [*day.found, *check(found)]
     print(f"load {os.getloadavg()[0]:.1f}")
     print("\n".join(report.lines(day, found, findings)))
     return 1 if findings else 0

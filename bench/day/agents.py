@@ -181,7 +181,10 @@ class Agent(Actor):
 
     async def read(self):
         path = self.chance.choice(self.files) if self.files else "README.md"
-        await self.call("read a file", "GET", f"{self.place}/files/{quote(path)}")
+        heard = await self.call("read a file", "GET", f"{self.place}/files/{quote(path)}")
+        if heard.status == 200 and path in self.files:
+            about = {"workspace": self.key, "path": path, "sha256": hashlib.sha256(heard.body).hexdigest()}
+            self.note("read back", 200, about)
 
     async def delete(self):
         if self.files:

@@ -3,7 +3,6 @@
 It reads with plain SQL and plain files, and uses nothing of the product but the layout of its data.
 """
 
-import hashlib
 import json
 import re
 import sqlite3
@@ -12,14 +11,14 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import psycopg
 from psycopg.rows import dict_row
 
-from bench.day.agents import NOTES, WITNESS
+from bench.day.agents import NOTES
+from bench.day.data import Data, holds
 from bench.day.faults import Fault
 from bench.day.seen import Seen
 from bench.day.watch import Sample, Started
@@ -40,6 +39,7 @@ QUERIES = {
     "events": "select * from dashboard_event order by team_id, seq",
     "workspaces": "select * from workspaces_workspace",
     "snapshots": "select * from workspaces_snapshot",
+    "hosts": "select * from workspaces_runner",
 }
 JSON = ("data", "outcome", "result", "args", "arguments")
 CANARY = "canary-9f2c71d0b5e84a6e"  # the value of a secret of the team
@@ -63,6 +63,8 @@ class Evidence:
     integrity: str = "ok"  # what the database says of its own files
     canary_in: list[str] = field(default_factory=list)  # places in which the secret's value lies
     log: str = ""
+    places: dict[str, dict] = field(default_factory=dict)  # of several hosts, {key: {state, place, …}} as the API says
+    trees: dict[str, list[str]] = field(default_factory=dict)  # and {workspace id: hosts that have files of it}
 
     def of(self, table: str, **where) -> list[dict]:
         return [row for row in self.rows[table] if all(row[name] == value for name, value in where.items())]
@@ -113,23 +115,19 @@ def in_flight(day) -> list[dict]:
 def collect(day) -> Evidence:
     """Gather all of it, when the day is over and the product still runs."""
     rows = {name: rows_of(day, query) for name, query in QUERIES.items()}
-    traces = {row["id"]: traces_of(day.home, row["id"]) for row in rows["workspaces"]}
+    traces = {row["id"]: day.data.traces_of(row["id"]) for row in rows["workspaces"]}
     found = Evidence(rows, traces, day.seen, day.faults.made, day.watch.started, day.watch.samples)
     found.in_flight = day.in_flight
     listed = subprocess.run(["git", "-C", str(day.source), "branch"], capture_output=True, text=True, check=True)
     found.branches = {line.strip("* ") for line in listed.stdout.splitlines()}
-    found.missing_files = missing_files(found, day.home)
+    found.missing_files = missing_files(found, day.data)
     found.log = day.product.log
+    if day.hosts > 1:
+        found.places = day.product.places(day.operator)
+        found.trees = {row["id"]: day.data.hosts_with(row["id"]) for row in rows["workspaces"]}
     found.integrity = integrity(day)
     found.canary_in = canary_in(day, found)
     return found
-
-
-def traces_of(home: Path, workspace: str) -> list[str]:
-    try:
-        return (home / "workspaces" / workspace / "home" / WITNESS).read_text().split()
-    except OSError:
-        return []
 
 
 def integrity(day) -> str:
@@ -143,36 +141,45 @@ def canary_in(day, found: Evidence) -> list[str]:
     return places + [f"table {name}" for name, rows in found.rows.items() if any(CANARY in str(row) for row in rows)]
 
 
-def missing_files(found: Evidence, home: Path) -> list[dict]:
+def missing_files(found: Evidence, data: Data) -> list[dict]:
     """Return the files whose writing was acknowledged and that are neither live nor in a snapshot, as written.
 
     People restore earlier snapshots meanwhile, so a file may lie in the snapshot that was taken before that alone.
+    `is_owed`: a host was lost with it, the log says so of the workspace, and the host has come back with the file.
     """
-    ids = {row["key"]: row["id"] for row in found.rows["workspaces"]}
-    team = {row["id"]: row["team_id"] for row in found.rows["workspaces"]}
+    rows = {row["key"]: row for row in found.rows["workspaces"]}
+    hosts = {row["id"]: row["host"] for row in found.rows["hosts"]}
     gone = {each.about["path"] for each in found.seen if each.verb in ("will delete", "delete a file")}
     missing, kept = [], {}
     for each in found.seen:
         if each.verb != "write a file" or not 200 <= each.status < 300 or each.about["path"] in gone:
             continue
-        workspace, path = ids[each.about["workspace"]], each.about["path"]
-        live = home / "workspaces" / workspace / "tree" / path
-        if live.exists() and hashlib.sha256(live.read_bytes()).hexdigest() == each.about["sha256"]:
+        row, path = rows[each.about["workspace"]], each.about["path"]
+        tree = data.tree_of(hosts.get(row["runner_id"], ""), row["id"])
+        if tree and holds(tree / path, each.about["sha256"]):
             continue
-        if workspace not in kept:
-            kept[workspace] = _in_snapshots(found, home, workspace, team[workspace])
-        if (path, each.about["bytes"]) not in kept[workspace]:
-            missing.append(each.about | {"at": each.at})
+        if row["id"] not in kept:
+            kept[row["id"]] = _in_snapshots(found, data, row["id"], row["team_id"])
+        if (path, each.about["bytes"]) not in kept[row["id"]]:
+            is_owed = _is_owed(found, row["id"], each.at) and data.is_aside(row["id"], path, each.about["sha256"])
+            missing.append(each.about | {"at": each.at, "is_owed": is_owed})
     return missing
 
 
-def _in_snapshots(found: Evidence, home: Path, workspace: str, team: str) -> set[tuple]:
+def _is_owed(found: Evidence, workspace: str, at: float) -> bool:
+    """Return whether the log says of a later loss of its host that changes of the workspace are on it."""
+    lost = found.of("events", verb="workspace.host_lost", workspace_id=workspace)
+    return any(each["at"].timestamp() > at and "Changes since" in each["data"]["reason"] for each in lost)
+
+
+def _in_snapshots(found: Evidence, data: Data, workspace: str, team: str) -> set[tuple]:
     """Return (path, size) of the files below notes/ in all snapshots of a workspace."""
     kept = set()
     for tree in {row["tree"].hex() for row in found.of("snapshots", workspace_id=workspace)}:
         for folder in NOTES:
-            command = ["-m", "workspaces.store", "ls", str(home / "stores" / team), tree, folder]
-            done = subprocess.run([sys.executable, *command], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+            command = [sys.executable, "-m", "workspaces.store", "ls", data.store_of(team), tree, folder]
+            how = {"cwd": CHECKOUT, "env": data.environment, "capture_output": True, "text": True}
+            done = subprocess.run(command, check=False, **how)
             entries = [json.loads(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
             kept |= {(f"{folder}/{entry['name']}", entry["size"]) for entry in entries}
     return kept

@@ -26,6 +26,7 @@ class Fault:
     restarts: list[str] = field(default_factory=list)
     outage: bool = True  # whether requests may be refused meanwhile
     kills: bool = True  # whether work may end as uncertain
+    host: str = ""  # of several
     after: float = 0.0  # seconds after that within which what it brought about may still be refused
 
 
@@ -36,6 +37,12 @@ class Faults:
         self.day, self.chance, self.every = day, chance, every
         self.made: list[Fault] = []
         self.said = ["a clock that jumps: left out, libfaketime is not used yet"]
+        self.kinds: list = []
+        self._choose()
+
+    def _choose(self):
+        """Set the kinds that this machine can have."""
+        day = self.day
         self.kinds = [self.kill_web, self.kill_runner, self.kill_queue, self.kill_shim, self.kill_sandbox]
         self.kinds += [self.kill_supervisor, self.slow_network, self.freeze_runner, self.freeze_web]
         if day.cluster:
@@ -88,17 +95,19 @@ class Faults:
         except OSError:
             return False
 
-    async def _kill_part(self, part: str):
+    async def _kill_part(self, part: str, host: str = ""):
         def kill():
-            pid = watch.parts_of(self.day.product.process.pid)[part]
+            supervisor = self.day.supervisors[host].pid
+            pid = watch.parts_of(supervisor)[part]
             os.kill(pid, signal.SIGKILL)
             deadline = time.monotonic() + BACK_WITHIN
             while time.monotonic() < deadline:
-                if watch.parts_of(self.day.product.process.pid).get(part, pid) != pid:
+                if watch.parts_of(supervisor).get(part, pid) != pid:
                     return
                 time.sleep(0.1)
 
-        await self._make(f"kill {part}", kill, restarts=[part], kills=part == "runner")
+        where = f" of {host}" if host else ""
+        await self._make(f"kill {part}{where}", kill, restarts=[part], kills=part == "runner", host=host)
 
     async def kill_web(self):
         await self._kill_part("web")
@@ -196,6 +205,9 @@ class Faults:
         )
 
     async def slow_network(self):
+        await self._slow_network(self.chance.uniform(10, 20))
+
+    async def _slow_network(self, lasting: float):
         network = self.day.network
 
         def slow():
@@ -204,4 +216,4 @@ class Faults:
         def fast():
             network.delay = network.rate = 0.0
 
-        await self._make("a slow network", slow, fast, self.chance.uniform(10, 20), outage=False, kills=False)
+        await self._make("a slow network", slow, fast, lasting, outage=False, kills=False)

@@ -13,11 +13,15 @@ import aiohttp
 from bench.day import evidence
 from bench.day.agents import Agent
 from bench.day.cluster import Cluster
+from bench.day.data import Data
 from bench.day.disk import Disk
 from bench.day.faults import Faults
+from bench.day.findings import Finding
+from bench.day.host_faults import HostFaults
 from bench.day.network import Network
 from bench.day.people import Person, Reader, Stranger
 from bench.day.seen import Seen
+from bench.day.several import SeveralHosts
 from bench.day.watch import Watch
 from tests.support.product import Product
 
@@ -33,13 +37,17 @@ secrets.save(Team.objects.get(slug="main"), "DEPLOY_KEY", "agent", {value!r}, by
 
 
 class Day:
-    """`seen` holds the journals of the actors; each of them stops when `is_over` is set."""
+    """`seen` holds the journals of the actors; each of them stops when `is_over` is set.
 
-    def __init__(self, *, seed: int, minutes: float, database: str, agents: int, people: int, every: float):
-        self.seed, self.minutes, self.database = seed, minutes, database
+    `found` are the findings of the time before the end, which only a day on several hosts looks for.
+    """
+
+    def __init__(self, *, seed: int, minutes: float, database: str, agents: int, people: int, every: float, hosts: int):
+        self.seed, self.minutes, self.database, self.hosts = seed, minutes, database, hosts
         self.chance = random.Random(seed)
         self.sizes, self.every = (agents, people), every
         self.seen: list[Seen] = []
+        self.found: list[Finding] = []
         self.is_over, self.pause, self.forks = False, 0.5, 0
         self.began = self.ends = 0.0
         self.cluster: Cluster | None = None
@@ -62,24 +70,35 @@ class Day:
     def open(self):
         """Make the repository, the disk and the database server of the day, start the product, and make its tokens."""
         self.began = time.time()
-        self.disk = Disk()
-        environment = {"HANDRAIL_RESERVE_BYTES": "60000000"}
-        if self.database == "postgres":
-            self.cluster = Cluster()
-            environment["DATABASE_URL"] = self.cluster.url
-        elif self.database:
-            environment["DATABASE_URL"] = self.database
+        self.disk = Disk(mount=self.hosts == 1)
         self._make_repository()
-        environment["HANDRAIL_LOCAL_SOURCES"] = str(self.disk.folder)
-        self.product = Product(self.disk.mount / "home", **environment)
-        self.product.start()
+        environment = {"HANDRAIL_RESERVE_BYTES": "60000000", "HANDRAIL_LOCAL_SOURCES": str(self.disk.folder)}
+        self._start(environment)
         self.say("the product has started")
         self.product.shell(SECRETS.format(value=evidence.CANARY))
         self.agents = [self.product.agent_token(f"agent-{n}") for n in range(self.sizes[0])]
         names = list(ROLES)[: self.sizes[1]]
         self.people = {name: self.product.person_token(name, ROLES[name]) for name in names}
         self.reader = self.product.person_token("log-reader", "lead")
+        if self.hosts > 1:
+            self.operator = self.product.person_token("operator", "admin")
         self.stranger = self.product.agent_token("stranger", team="other")
+
+    def _start(self, environment: dict[str, str]):
+        if self.hosts > 1:
+            self.product = SeveralHosts(self.disk.folder / "cluster", self.hosts, **environment)
+            self.product.start(self.say)
+            self.cluster = self.product.cluster.database
+            self.data = Data(self.product.homes, self.product.cluster.bucket.environment)
+            return
+        if self.database == "postgres":
+            self.cluster = Cluster()
+            environment["DATABASE_URL"] = self.cluster.url
+        elif self.database:
+            environment["DATABASE_URL"] = self.database
+        self.product = Product(self.disk.mount / "home", **environment)
+        self.product.start()
+        self.data = Data({"": self.product.home})
 
     def _make_repository(self):
         """Make the repository that workspaces come from and push to."""
@@ -109,9 +128,9 @@ class Day:
 
     async def pass_by(self):
         """Let all of them work, and wait at the end until nothing is in flight any more."""
-        self.network = Network(self.product.port)
+        self.network = Network(self.product.port, getattr(self.product, "address", "127.0.0.1"))
         self.url = f"http://127.0.0.1:{await self.network.start()}"
-        self.faults = Faults(self, random.Random(self.seed + 1), self.every)
+        self.faults = (HostFaults if self.hosts > 1 else Faults)(self, random.Random(self.seed + 1), self.every)
         connector = aiohttp.TCPConnector(limit=0)
         headers = {"Host": self.product.desk_host["Host"]}
         async with aiohttp.ClientSession(connector=connector, headers=headers) as self.session:
@@ -154,7 +173,13 @@ class Day:
         for task in working:
             if task.done() and not task.cancelled() and (error := task.exception()):
                 raise RuntimeError(f"{task.get_name()} broke down") from error
-        return self.product.process.poll() is not None and not self.faults.made
+        ended = any(process.poll() is not None for process in self.supervisors.values())
+        return ended and not self.faults.made
+
+    @property
+    def supervisors(self) -> dict[str, subprocess.Popen]:
+        """Return {host: its `manage.py up`}, with one host {"": …}."""
+        return self.product.supervisors if self.hosts > 1 else {"": self.product.process}
 
     def _pause_schedules(self):
         """Pause all schedules, because the evidence is read one table after the other."""

@@ -7,10 +7,10 @@ CHUNK = 64 * 1024
 
 
 class Network:
-    """Passes TCP connections on to a port of loopback; `delay` (seconds) and `rate` (bytes a second) slow it down."""
+    """Passes TCP connections on to an address; `delay` (seconds) and `rate` (bytes a second) slow it down."""
 
-    def __init__(self, port: int):
-        self.to, self.delay, self.rate = port, 0.0, 0.0
+    def __init__(self, port: int, address: str):
+        self.to, self.delay, self.rate = (address, port), 0.0, 0.0
         self.server: asyncio.Server | None = None
         self._open: set[asyncio.Task] = set()
 
@@ -27,7 +27,7 @@ class Network:
         task = asyncio.current_task()
         self._open.add(task)
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self.to)
+            there, back = await asyncio.open_connection(*self.to)
         except OSError:
             writer.transport.abort()
             self._open.discard(task)

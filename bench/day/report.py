@@ -7,7 +7,8 @@ from bench.day.check_product import by_verb, percentile
 
 def lines(day, evidence, findings) -> list[str]:
     """Return the whole report; the findings last, each with the way to repeat it."""
-    found = [f"seed {day.seed}, {day.minutes:g} minutes on {day.database or 'sqlite'}, {day.sizes[0]} agents"]
+    where = f"{day.hosts} hosts" if day.hosts > 1 else day.database or "sqlite"
+    found = [f"seed {day.seed}, {day.minutes:g} minutes on {where}, {day.sizes[0]} agents"]
     found += ["", *verbs(evidence), "", *faults(evidence), *[f"    {words}" for words in day.faults.said]]
     found += ["", *parts(evidence), "", *counts(evidence), ""]
     if not findings:

@@ -20,6 +20,7 @@ class Started:
     pid: int
     start: int
     first: bool  # the first of its part under its supervisor
+    host: str = ""  # of several
 
 
 @dataclass
@@ -83,23 +84,26 @@ class Watch:
             await asyncio.sleep(LOOK_EVERY)
 
     def _look(self, *, sample: bool):
-        process = self.day.product.process
+        for host, process in self.day.supervisors.items():
+            self._look_at(host, process, sample=sample)
+
+    def _look_at(self, host: str, process, *, sample: bool):
         try:
             parts = parts_of(process.pid)
         except OSError:
             return  # the supervisor is gone; its fault is planned, or the product's end is seen otherwise
         for part, pid in parts.items():
             try:
-                self._see(process.pid, part, pid)
+                self._see(host, process.pid, part, pid)
                 if sample:
                     self.samples.append(measured(part, pid))
             except OSError:
                 continue  # it has ended meanwhile
 
-    def _see(self, supervisor: int, part: str, pid: int):
+    def _see(self, host: str, supervisor: int, part: str, pid: int):
         start = start_of(pid)
         if (pid, start) not in self._known:
             self._known.add((pid, start))
             first = (supervisor, part) not in self._parts
             self._parts.add((supervisor, part))
-            self.started.append(Started(time.time(), part, pid, start, first))
+            self.started.append(Started(time.time(), part, pid, start, first, host))
