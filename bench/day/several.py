@@ -3,6 +3,7 @@
 import subprocess
 import urllib.request
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 from psycopg.rows import dict_row
@@ -68,7 +69,7 @@ class SeveralHosts(Product):
         """Return what the API says of each workspace: {key: {state, place, …}}."""
         found, cursor = {}, ""
         while cursor is not None:
-            page = self.get(f"/api/v1/workspaces?limit=100{cursor and f'&cursor={cursor}'}", token).json
+            page = self.get(f"/api/v1/workspaces{cursor and f'?cursor={quote(cursor)}'}", token).json
             found |= {each["key"]: each for each in page["workspaces"]}
             cursor = page["cursor"]
         return found
