@@ -44,16 +44,15 @@ class Planned:
 def plan(chance: random.Random, hosts: dict[str, list[str]], *, every: float, agents: int, count: int, can_cut: bool):
     """Return the faults of a day in their order, by chance alone: nothing of the day changes what comes next.
 
-    `hosts` is {name: its parts}. All kinds come in turn, each round in another order; one host is lost, once.
+    A longer day begins as a shorter one. `hosts` is {name: its parts}. All kinds come in turn, each round in another
+    order; one host is lost, once.
     """
     kinds = [kind for kind in LAST if kind != "lose_host" and (can_cut or kind not in NEEDS_A_CUT)]
-    turns: list[str] = []
-    while len(turns) < count:
-        turns += chance.sample(kinds, len(kinds))
-    turns.insert(chance.randrange(1, 4), "lose_host")
     webs = [name for name, parts in hosts.items() if "web" in parts]
-    found = []
-    for kind in turns[:count]:
+    loss, turn, found = chance.randrange(1, 4), [], []
+    while len(found) < count:
+        turn = turn or chance.sample(kinds, len(kinds))
+        kind = "lose_host" if len(found) == loss else turn.pop()
         host = chance.choice(webs if kind == "kill_web" else list(hosts))
         wait, lasting = every * chance.uniform(0.7, 1.3), chance.uniform(*LAST[kind])
         found.append(Planned(kind, wait, host, lasting, chance.randrange(agents)))

@@ -18,12 +18,13 @@ WROTE = 1000.0
 LOST = datetime.fromtimestamp(WROTE + 60, UTC)
 
 
-def planned(seed: int, *, can_cut: bool = True):
-    return plan(random.Random(seed), HOSTS, every=35, agents=4, count=40, can_cut=can_cut)
+def planned(seed: int, *, count: int = 40, can_cut: bool = True):
+    return plan(random.Random(seed), HOSTS, every=35, agents=4, count=count, can_cut=can_cut)
 
 
 def test_the_same_seed_plans_the_same_faults():
     assert planned(7) == planned(7)
+    assert planned(7)[:5] == planned(7, count=5)
     assert planned(7) != planned(8)
 
 
