@@ -90,7 +90,7 @@ async def errors_as_json(request, handler):
     except asyncio.CancelledError:
         raise
     except Exception as error:
-        if isinstance(error, ConnectionError) and request.transport is None:
+        if isinstance(error, ConnectionError) and (request.transport is None or request.transport.is_closing()):
             return web.Response()  # the client disconnected; aiohttp would log the error
         logger.exception("%s %s", request.method, request.path)
         return _problem(Problem(500, "Internal error in the runner; see its log."))
