@@ -118,6 +118,26 @@ def test_recordings_here_are_read(homes, workspace):  # noqa: F811
     assert recordings.of(make_command(workspace)).folder.name
 
 
+def test_a_runner_takes_its_lead_again_while_the_server_still_has_its_broken_connection(homes, transactional_db):
+    if connection.vendor == "sqlite":
+        pytest.skip("the lock of the folder does it")
+    homes("a")
+    lead, other = identity.Lead(), identity.Lead()
+    lead.take()
+    cut, cut_off = lead._holding, lead._holding.connection
+    cut.is_usable, cut.close = lambda: False, lambda: None  # as where the cable was cut: the server's end stays open
+    try:
+        lead.take()
+        assert lead._holding is not cut
+        with pytest.raises(identity.OtherInstallation):
+            other.take()
+    finally:
+        lead.leave()
+        cut_off.close()
+    other.take()
+    other.leave()
+
+
 def test_two_copies_of_one_home_do_not_run_at_once(homes, transactional_db):
     homes("a")
     first, second = identity.Lead(), identity.Lead()

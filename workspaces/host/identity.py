@@ -25,6 +25,8 @@ class OtherInstallation(Exception):
 
 # The server ends the session, and with it the lock, soon after the host has vanished from the network.
 NOTICE_LOST = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
+OWN_SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+END_SESSION = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s"
 LOCKS = 0x4861_6E64  # the first number of the advisory locks of runners; the second is made from the host's name
 
 
@@ -92,6 +94,7 @@ class Lead:
 
     def __init__(self):
         self._holding = None  # the connection whose session has the lock
+        self._session = None  # (pid, start) of that session at the server, which may outlive the connection
         self._taking = threading.Lock()  # else two threads that both lost it would refuse each other
 
     def take(self):
@@ -112,8 +115,13 @@ class Lead:
         try:
             with opened.cursor() as cursor:
                 cursor.execute(NOTICE_LOST)
+                if self._session:  # its connection broke on the way, and the server has not noticed that yet
+                    cursor.execute(END_SESSION, self._session)
+                    self._session = None
                 cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCKS, _number(settings.HANDRAIL_HOST_NAME)])
                 if cursor.fetchone()[0]:
+                    cursor.execute(OWN_SESSION)
+                    self._session = cursor.fetchone()
                     self._holding, opened = opened, None
                     return
         finally:
@@ -128,6 +136,7 @@ class Lead:
         """Let another process have it."""
         with self._taking:
             self._let_go()
+            self._session = None
 
     def _let_go(self):
         if self._holding is not None:
