@@ -101,7 +101,7 @@ async def _end(tasks):
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
     with contextlib.suppress(*GONE):
-        while piece := await reader.read(PIECE):
+        while (piece := await reader.read(PIECE)) and not writer.is_closing():
             writer.write(piece)
             await writer.drain()
 
@@ -123,6 +123,8 @@ async def _send(parts, writer: asyncio.StreamWriter):
     with contextlib.suppress(*GONE):
         async with contextlib.aclosing(parts):
             async for part in parts:
+                if writer.is_closing():
+                    return
                 writer.write(_line(part))
                 if isinstance(part, Output):
                     writer.write(part.data)
