@@ -16,7 +16,7 @@ from dashboard.database import clock
 from workspaces.host import identity
 from workspaces.models import RUNNER_TIMEOUT, Runner
 
-NUMBERS = re.compile(r"(\d+)\.(\d+)")
+NUMBERS = re.compile(r"(\d{1,9})\.(\d{1,9})")
 HEARTBEATS = ("heartbeat_at", "web_at", "queue_at")
 
 
