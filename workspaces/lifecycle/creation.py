@@ -138,15 +138,14 @@ def _environment(team, wish, caller: Caller) -> Environment:
         if driver in capabilities.drivers_with(own_folder=False):
             raise invalid(f"The driver {driver} isn't available. {isolation.why_not(driver)} {here}")
         raise invalid(f"There is no driver {driver!r} here. {here}")
-    name = "default" if (driver, setup) == (capabilities.DEFAULT, "") else _name_of(driver, setup, image)
-    if name == "default" and (found := Environment.objects.filter(team=team, name=name).order_by("-version").first()):
-        return found
+    name = eligibility.DEFAULT if (driver, setup) == (capabilities.DEFAULT, "") else _name_of(driver, setup, image)
+    if name == eligibility.DEFAULT:
+        newest = Environment.objects.filter(team=team, name=name).order_by("-version").first()
+        if newest is not None:
+            return newest
     made_of = {"driver": driver, "setup": setup, "image": image}
     for free in (name, _whole_name_of(made_of)):
-        known = {"team": team, "name": free, "version": 1}
-        found = Environment.objects.get_or_create(
-            **known, defaults=made_of | {"minimum_isolation": isolation.offered(driver)}
-        )[0]
+        found = eligibility.made(team, free, made_of)
         if made_of == {field: getattr(found, field) for field in made_of}:
             return found
     raise conflict(f"The names of an environment for this setup are taken: {name}, {free}.")

@@ -9,19 +9,34 @@ from collections.abc import Callable
 from dashboard.models import Agent, Team
 from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed
+from workspaces.drivers import capabilities
 from workspaces.models import Environment, Workspace
+from workspaces.provisioning import isolation
 from workspaces.provisioning.git.addresses import TOLD
 from workspaces.provisioning.source_history import OWN
 
+DEFAULT = "default"  # the environment that is used where none is named
+
 
 def find_environment(team: Team, name: str, caller: Caller) -> Environment:
-    """Return the newest version of the named environment; Problem 422 if it is unknown or a connected folder."""
+    """Return the newest version of the named environment; Problem 422 if it is unknown or a connected folder.
+
+    The one that is used where none is named, `default`, is made when it is first meant.
+    """
     found = Environment.objects.filter(team=team, name=name).order_by("-version").first()
+    if found is None and name == DEFAULT and capabilities.DEFAULT in isolation.available():
+        found = made(team, DEFAULT, {"driver": capabilities.DEFAULT, "setup": "", "image": ""})
     if found is not None and found.capabilities.own_folder and caller.is_person:
         raise invalid(f"{name!r} is a connected folder; only `manage.py connect` creates workspaces of it.")
     if found is None or found.capabilities.own_folder:
         raise invalid(f"There is no environment named {name!r}.")
     return found
+
+
+def made(team: Team, name: str, made_of: dict) -> Environment:
+    """Return the first version of an environment, made of these fields unless there is one with the name."""
+    offered = {"minimum_isolation": isolation.offered(made_of["driver"])}
+    return Environment.objects.get_or_create(team=team, name=name, version=1, defaults=made_of | offered)[0]
 
 
 def check(environment: Environment, source: dict, caller: Caller):
