@@ -160,7 +160,7 @@ class Product:
         if self.prepared and not self.fresh and not self._has_a_database:
             self.prepared.into(self.home, self.environment, self.user)
 
-    def start(self, *, until: str = "/readyz", within: float = 120):
+    def start(self, *, until: str = "/readyz", within: float = 240):
         """Start `manage.py up` and wait until the address answers 200; "": do not wait."""
         self.prepare()
         with self._log_file.open("ab") as log:

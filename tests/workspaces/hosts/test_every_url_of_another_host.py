@@ -104,6 +104,7 @@ def asked(both_hosts):
     return ask
 
 
+@pytest.mark.timeout(1200)  # every address in turn, at both webs
 def test_every_address_is_answered_alike(both_hosts, known, asked):
     differing, broken, seen = [], [], {}
     for route in ROUTES:
