@@ -1,4 +1,4 @@
-"""What a changed policy would have done with the calls of the last month, over HTTP."""
+"""The effect of a changed policy on the calls of the last month, over HTTP."""
 
 from typing import Literal
 from uuid import UUID

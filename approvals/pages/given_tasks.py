@@ -49,7 +49,7 @@ class NewTaskForm(forms.Form):
 
     title = forms.CharField(label=gettext_lazy("Title"), max_length=MAX_TITLE)
     text = forms.CharField(
-        label=gettext_lazy("What is to be done"),
+        label=gettext_lazy("Instructions"),
         required=False,
         max_length=requests.MAX_TASK,
         widget=forms.Textarea(attrs={"rows": 6}),

@@ -1,4 +1,4 @@
-"""How tasks and their attempts stand: states, checks, size of the change, asks and cost, in a few queries for all."""
+"""Derive the state of tasks and attempts: checks, size of the change, asks and cost, in a few queries for all."""
 
 import time
 from collections import defaultdict
@@ -22,7 +22,7 @@ WITH = ("workspace__team", "workspace__environment", "workspace__baseline", "wor
 
 
 class Standing(StrEnum):
-    """What an attempt, and with it a task, is at; the first in this order is that of a task."""
+    """The state of an attempt. A task has the first state in this order that one of its attempts has."""
 
     ASKS = "asks you"
     WORKING = "working"

@@ -1,4 +1,4 @@
-"""What all hosts of a cluster share: an S3 server and nginx. PostgreSQL is that of bench/day/cluster.py."""
+"""The parts that all hosts of a cluster share: an S3 server and nginx. PostgreSQL is that of bench/day/cluster.py."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What must hold after a day on several hosts: each workspace is at its one place, and each act had its answer."""
+"""Check a day on several hosts: each workspace is at its one place, and each act had its answer."""
 
 from bench.day.findings import rule
 

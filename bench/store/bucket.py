@@ -23,7 +23,7 @@ PIECE, PIECES = 32 << 20, 8
 
 
 class Line:
-    """What the bucket does without the engine: seconds of one round trip, bytes each second of puts and gets."""
+    """Measure the bucket without the engine: seconds of one round trip, bytes each second of puts and gets."""
 
     def __init__(self, client):
         data = [os.urandom(PIECE) for _ in range(PIECES)]

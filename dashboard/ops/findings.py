@@ -1,4 +1,4 @@
-"""What doctor, /readyz and the Status page say of one part."""
+"""The finding about one part, as doctor, /readyz and the Status page show it."""
 
 from dataclasses import dataclass
 

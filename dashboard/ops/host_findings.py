@@ -1,4 +1,4 @@
-"""What is found on the hosts of a database: their runners and drivers."""
+"""The findings about the hosts of a database: their runners and drivers."""
 
 from django.conf import settings
 from django.db import DatabaseError

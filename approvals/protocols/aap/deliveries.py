@@ -1,4 +1,4 @@
-"""What became of the webhooks to agents' instances, for the admins of a team, and sending one once more."""
+"""Deliveries of webhooks to agents' instances: list them for the admins of a team, and send one again."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,7 @@ class Callback:
 
     @property
     def tries(self) -> int:
-        """How often it has failed since it was last sent."""
+        """Return the number of failures since the last delivery."""
         return self.request.tries
 
 
