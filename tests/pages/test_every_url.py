@@ -14,6 +14,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 from approvals.agent_runs.definitions import content
 from approvals.evaluation import policies
 from approvals.models import (
+    AapRequest,
     AgentDefinition,
     AgentRun,
     AgentSession,
@@ -36,6 +37,7 @@ from workspaces import secrets
 from workspaces.models import (
     Artifact,
     Checkpoint,
+    Credential,
     HandOver,
     Lesson,
     Manifest,
@@ -156,6 +158,12 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
             workspace=workspace, operation=operation, argv=["bash"], opened_by=asdict(by)
         ).pk,
         "runs/": run.pk,
+        "credentials/": Credential.objects.create(
+            team=team, name="GITHUB", value=b"", header=SECRET, variable="GITHUB_TOKEN", set_at=soon
+        ).pk,
+        "callbacks/": AapRequest.objects.create(
+            agent=agent, action=action, key="k", submission="{}", created_at=soon, deadline_at=soon
+        ).pk,
         "secrets/": secrets.save(team, "DEPLOY_KEY", "agent", SECRET * 2, by=by).pk,
         "scrub/": Operation.objects.create(
             team=team, kind="scrub", phase="settled", due_at=soon, args={"keyed_hash": ""}, outcome=FOUND
@@ -226,7 +234,13 @@ def state():
     """What must not change under hands that may not: every row that counts."""
     tables = ["dashboard_event", "approvals_action", "approvals_decision", "workspaces_operation", "dashboard_token"]
     tables += ["dashboard_membership", "workspaces_workspace", "approvals_policy", "dashboard_agent", "dashboard_team"]
-    tables += ["approvals_grant", "workspaces_secret", "workspaces_snapshot", "workspaces_terminal"]
+    tables += [
+        "approvals_grant",
+        "workspaces_secret",
+        "workspaces_credential",
+        "workspaces_snapshot",
+        "workspaces_terminal",
+    ]
     tables += ["approvals_linecomment", "approvals_policyfile", "approvals_approvergroup"]
     tables += [
         "workspaces_command",

@@ -114,7 +114,7 @@ def test_words_that_mean_something_elsewhere_mean_themselves(workspace, alice, b
 
 def test_a_search_takes_the_same_queries_for_one_and_many_hits(team, agent, ask, alice, browser_of, read):
     client, counts = browser_of(alice), []
-    read(client, "/search/")  # the first page of a session writes the session down
+    read(client, "/search/?q=push")  # the first page of a session writes the session down, and opens the team's store
     for wave in (1, 4):
         for number in range(wave):
             place = make_workspace(team, agent, f"repo-{wave}-{number}", description="push")

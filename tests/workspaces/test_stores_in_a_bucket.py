@@ -42,10 +42,16 @@ def desk(kept):
     return Desk(kept, kept.agent_token("bucket"))
 
 
-def engine(s3, *arguments):
+@pytest.fixture(scope="module")
+def engine(s3, tmp_path_factory):
     """The engine alone, as on another host that has only the address and the key."""
-    command = [sys.executable, "-m", "workspaces.store", *map(str, arguments)]
-    return subprocess.run(command, cwd=CHECKOUT, env=s3.environ | {"HOME": "/nowhere"}, capture_output=True, text=True)
+    environ = s3.environ | {"HOME": str(tmp_path_factory.mktemp("another-host"))}
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "workspaces.store", *map(str, arguments)]
+        return subprocess.run(command, cwd=CHECKOUT, env=environ, capture_output=True, text=True)
+
+    return run
 
 
 def stores_of(s3, bucket):
@@ -54,7 +60,7 @@ def stores_of(s3, bucket):
     return [f"{bucket}/stores/{name}" for name in sorted(names)]
 
 
-def test_a_life_in_the_bucket(s3, bucket, kept, desk, tmp_path):
+def test_a_life_in_the_bucket(s3, bucket, kept, desk, engine, tmp_path):
     key = desk.create()["key"]
     desk.run(key, "mkdir d; echo one > d/a; head -c 300000 /dev/urandom > noise; ln d/a hard")
     first = desk.post(f"/workspaces/{key}/snapshots", {"label": "first"}).json["number"]
@@ -81,7 +87,7 @@ def test_a_life_in_the_bucket(s3, bucket, kept, desk, tmp_path):
     assert desk.get(f"/workspaces/{key}/files/d/a?snapshot={third}").body == b"three\n"
 
     [store] = stores_of(s3, bucket)
-    checked = engine(s3, "verify", "--full", store)
+    checked = engine("verify", "--full", store)
     assert (checked.returncode, json.loads(checked.stdout)["ok"]) == (0, True), checked.stderr
 
 
