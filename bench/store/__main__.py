@@ -298,6 +298,12 @@ class Bench:
 
         bucket.measure(self)
 
+    def mounted(self) -> None:
+        """Search a mounted snapshot of 10,000 files, beside restic's."""
+        from bench.store import mounts  # needs libfuse
+
+        mounts.measure(self)
+
     def growth(self) -> None:
         """Time and memory for each entry must not grow with the tree."""
         per_entry = {}
@@ -353,7 +359,7 @@ def _peak(command: list, env: dict) -> float:
     return used.ru_maxrss / 1024
 
 
-OTHERS = ("bucket",)  # by name only: they start a server
+OTHERS = ("bucket", "mounted")  # by name only: they need a server, or FUSE
 WORKS = ("first", "again", "diff", "restore", "memory", "growth")
 
 

@@ -5,6 +5,7 @@ import gc as cycles
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 from . import Store, StoreError
@@ -23,7 +24,7 @@ def path_fields(path: bytes, key: str = "path") -> dict:
 
 
 def say(fields: dict) -> None:
-    print(json.dumps(fields))
+    print(json.dumps(fields), flush=True)
 
 
 def init(args) -> None:
@@ -111,6 +112,31 @@ def cat(args) -> None:
         sys.stdout.buffer.write(piece)
 
 
+def mount(args) -> None:
+    from .blobs import at as blobs_at
+    from .mount.file_system import serve
+    from .mount.snapshot_folder import SnapshotFolder
+
+    def clock() -> float:
+        return time.time() + args.clock_ahead
+
+    blobs = blobs_at(args.store, cache=args.cache, cache_bytes=args.cache_bytes, clock=clock)
+    store = Store.open(blobs)
+    hidden = frozenset(args.without.read_bytes().split(b"\0")) if args.without else frozenset()
+    with blobs.keeping(args.tree):
+        store.catalog.refresh()  # a collection may have removed the tree just before it was kept
+        folder = SnapshotFolder(store, args.tree, tuple(args.owner) if args.owner else None, hidden)
+        serve(
+            folder,
+            args.dir,
+            name=f"handrail:{args.tree[:12]}",
+            ready=lambda: say({"mounted": os.fspath(args.dir), "tree": args.tree}),
+            everyone=args.everyone,
+            until_end_of_input=args.until_end_of_input,
+            threads=blobs.shared,
+        )
+
+
 def verify(args) -> None:
     found = Store.open(args.store).verify(full=args.full)
     problems = [
@@ -177,10 +203,22 @@ def parser() -> argparse.ArgumentParser:
     command(diff, "a", "b")
     command(ls, "tree").add_argument("path", nargs="?", default="")
     command(cat, "tree", "path")
+    mounts(command(mount, "tree", "dir"))
     command(verify).add_argument("--full", action="store_true", help="read every byte of the store")
     command(reindex)
     command(gc).add_argument("--keep", nargs="*", required=True, metavar="TREE", help="- reads trees from stdin")
     return top
+
+
+def mounts(found: argparse.ArgumentParser) -> None:
+    """Add the options of `mount`."""
+    found.add_argument("--everyone", action="store_true", help="all users of this host may look, as the modes allow")
+    found.add_argument("--owner", type=int, nargs=2, metavar=("UID", "GID"), help="of what the root's owner owns")
+    found.add_argument("--without", type=Path, metavar="FILE", help="a list of paths to leave out, joined by NUL")
+    found.add_argument("--until-end-of-input", action="store_true", help="unmount when standard input ends")
+    found.add_argument("--clock-ahead", type=float, default=0.0, help="seconds from this clock to that of a bucket")
+    found.add_argument("--cache", type=Path, help="the folder of a bucket's copies")
+    found.add_argument("--cache-bytes", type=int)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -119,11 +119,17 @@ class _Collection:
         after = self._after(self.writer.view)
         before = self.writer.head
         if self.removed or self.doomed or after.gone != before.gone:
-            after = self.writer.publish(self._again)
+            with self.blobs.without_new_holds():
+                self._check_holds(before)
+                after = self.writer.publish(self._again)
             self.blobs.tidy(after)
         self.writer.close()
         self.blobs.remove_gone(after, at_once=self.share > 1)
         return Collected(len(self.trees), self.objects, self.removed, self.freed, sum(after.packs.values()))
+
+    def _check_holds(self, head: Head) -> None:
+        if self.blobs.held(head) - self.trees & self._present:
+            raise _Overtaken
 
     def _again(self, view: View) -> Head:
         return self._made if view is self.writer.view else self._after(view)
@@ -142,8 +148,8 @@ class _Collection:
         packs = writer.sink.numbered(head)
         moved = writer.shifted(writer.places, packs.shift)
         self.watch.check()  # the last chance to cancel: publishing the head commits
-        if self.blobs.held(head) - self.trees & before.keys():
-            raise _Overtaken
+        self._present = before.keys()
+        self._check_holds(head)
         sizes = {number: size for number, size in packs.packs.items() if number not in doomed}
         self.doomed, self.objects, self.removed = doomed, len(live), len(before) - len(live)
         self.freed = sum(head.packs.values()) - sum(sizes.values())

@@ -1,4 +1,4 @@
-"""The store's writer lock: one writer at a time across threads and processes of this host."""
+"""Locks of a store in a folder: one writer at a time across threads and processes of this host, and kept trees."""
 
 import fcntl
 import os
@@ -31,6 +31,26 @@ def writing(store: Path, *, wait: float = WAIT_SECONDS, cancel: threading.Event 
                 raise StoreError(f"another process has locked the store for {wait:.0f} seconds; try again later")
             time.sleep(_POLL_SECONDS)
         yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def flocked(path: Path, how: int) -> Iterator[None]:
+    """Hold a lock (fcntl.LOCK_SH or LOCK_EX) on a file or folder; wait for those who have it."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, how)
+        yield
+    finally:
+        os.close(fd)
+
+
+def is_flocked(path: Path) -> bool:
+    """Return whether a process has a lock on the file."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return not _taken(fd)
     finally:
         os.close(fd)
 

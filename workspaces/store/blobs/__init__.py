@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -173,6 +173,14 @@ class Blobs(ABC):
     @abstractmethod
     def release(self, tree_id: str) -> None:
         """Remove the hold on a tree."""
+
+    @abstractmethod
+    def keeping(self, tree_id: str) -> AbstractContextManager[None]:
+        """Keep a tree from collection as long as the context lasts and this process lives."""
+
+    def without_new_holds(self) -> AbstractContextManager[None]:
+        """Let nobody hold a tree as long as the context lasts, where a commit would not notice a new hold."""
+        return nullcontext()
 
     @abstractmethod
     def held(self, head: Head, at: float | None = None) -> set[bytes]:

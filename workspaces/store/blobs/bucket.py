@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ _MOST_SMALL = 16
 _FETCHERS = 4
 _CACHE_BYTES = 4 << 30
 _PAUSE_SECONDS = 0.2
+_KEEP_SECONDS = 900.0
 
 
 class BucketBlobs(Blobs):
@@ -290,6 +292,23 @@ class BucketBlobs(Blobs):
             return head._replace(holds={tree: until for tree, until in head.holds.items() if tree != tree_id})
 
         self._change(change)
+
+    @contextmanager
+    def keeping(self, tree_id: str):
+        """Hold the tree, and again every five minutes; the hold outlasts the context by a quarter of an hour."""
+        self.hold(tree_id, _KEEP_SECONDS)
+        over = threading.Event()
+
+        def renew() -> None:
+            while not over.wait(_KEEP_SECONDS / 3):
+                with suppress(StoreError, OSError):  # the next one comes before the hold ends
+                    self.hold(tree_id, _KEEP_SECONDS)
+
+        threading.Thread(target=renew, name="store-keep", daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
 
     def held(self, head: Head, at: float | None = None) -> set[bytes]:
         at = self.clock() if at is None else at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import time
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..atomic_write import flush_folder, replace_file
 from ..errors import Absent, StoreError
 from ..index.head import FORMAT, VERSION, Head
-from ..lock import WAIT_SECONDS, writing
+from ..lock import WAIT_SECONDS, flocked, is_flocked, writing
 from . import Blobs, Numbered, Read, Sink
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 PACK_BYTES = 256 << 20
 _CACHE_DAYS = 60
+_KEPT = ".kept"  # after the tree id: a file that is locked by each process that keeps the tree
 
 
 class FilePack:
@@ -178,19 +180,39 @@ class FolderBlobs(Blobs):
             if float(path.read_text()) >= until:
                 return
         # Hold a little longer than requested, so that a caller that renews every few seconds seldom has to write.
-        replace_file(path, f"{until + min(60.0, seconds):.3f}\n".encode())
+        with flocked(self.path / "holds", fcntl.LOCK_SH):
+            replace_file(path, f"{until + min(60.0, seconds):.3f}\n".encode())
+
+    @contextlib.contextmanager
+    def keeping(self, tree_id: str):
+        """Lock a file of the tree: the kernel unlocks it when this process ends, however it ends."""
+        path = self.path / "holds" / f"{tree_id}{_KEPT}"
+        with flocked(self.path / "holds", fcntl.LOCK_SH):
+            fd = _locked_file(path)
+        try:
+            yield
+        finally:
+            os.close(fd)
+
+    def without_new_holds(self):
+        return flocked(self.path / "holds", fcntl.LOCK_EX)
 
     def release(self, tree_id: str) -> None:
         (self.path / "holds" / tree_id).unlink(missing_ok=True)
 
     def held(self, head: Head, at: float | None = None) -> set[bytes]:
-        """Return the trees that are held now, or at a later time; delete expired holds."""
+        """Return the trees that are held or kept now, or held at a later time; delete expired holds."""
         trees, at = set(), at or time.time()
         for path in (self.path / "holds").iterdir():
             try:
                 if path.name.endswith(".new"):
                     if path.stat().st_mtime < time.time() - 3600:
                         path.unlink()  # left by a process that died while writing it
+                elif path.name.endswith(_KEPT):
+                    if is_flocked(path):
+                        trees.add(bytes.fromhex(path.name.removesuffix(_KEPT)))
+                    else:
+                        path.unlink()
                 elif (until := float(path.read_text())) > at:
                     trees.add(bytes.fromhex(path.name))
                 elif until <= time.time():
@@ -291,6 +313,16 @@ class FolderSink(Sink):
             os.unlink(path)
         for path, committed in tails:
             os.truncate(path, committed)
+
+
+def _locked_file(path: Path) -> int:
+    """Create a file if it is missing and lock it with others; return its descriptor."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        if os.fstat(fd).st_nlink:
+            return fd
+        os.close(fd)  # `held` has removed it in between
 
 
 def _fill(path: Path) -> None:
