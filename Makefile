@@ -9,15 +9,17 @@ LONG_UNTIL ?=
 HEAVY_UNTIL ?=
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 10
 # A skip for want of one of these fails `make test-all`.
-HANDRAIL_TEST_REQUIRE ?= browser,bubblewrap,docker,postgres,user,microvm,gettext,frameworks,agents,bucket,s3rver
+HANDRAIL_TEST_REQUIRE ?= browser,bubblewrap,docker,postgres,user,microvm,gettext,frameworks,agents,bucket,s3rver,kubernetes
 # The tests that ask the database by themselves. Of one with many cases, the first: the others ask it the same.
 ASK_DATABASE := -m "database and not (product or browser or engine or guest or agents)" --cases 1
 ASK_DATABASE += tests/approvals tests/dashboard tests/workspaces/test_schedules.py
+# Where the tests on a cluster are: collecting all of them takes half a minute.
+KUBERNETES_TESTS := tests/bench/kubernetes
 # Compiled once, not at each start of a part.
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt hatch_build.py client/pyproject.toml package.json package-lock.json Makefile $(wildcard locale/*/LC_MESSAGES/*.po)
 
-.PHONY: up setup setup-tests check test test-all test-sqlite test-postgres lint format messages bench day demo clean
+.PHONY: up setup setup-tests check test test-all test-kubernetes test-sqlite test-postgres lint format messages bench day demo clean
 .PHONY: images image-docker image-microvm
 .DEFAULT_GOAL := up
 
@@ -34,10 +36,14 @@ check: setup-tests ## the quick tests that start no product, browser, engine or 
 test: setup-tests ## what a laptop can run, each behaviour at least once; narrow with ARGS="tests/workspaces/store -k sign_in"
 	@$(PYTEST) --ring test -rs $(ARGS)
 
-test-all: test-sqlite test-postgres ## every guest, kill and round, on both databases; what is missing fails, as in .ci/run
+test-all: test-kubernetes test-sqlite test-postgres ## every guest, kill and round, on both databases; what is missing fails, as in .ci/run
+
+# One after the other, since they share one cluster and kill parts of it.
+test-kubernetes: setup-tests ## the tests on a Kubernetes cluster, which `python -m bench.kubernetes build` makes the programs of
+	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all -m kubernetes --numprocesses 0 $(KUBERNETES_TESTS) $(ARGS)
 
 test-sqlite: setup-tests
-	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all $(LONG_UNTIL:%=--long-until %) $(HEAVY_UNTIL:%=--heavy-until %) $(ARGS)
+	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all -m "not kubernetes" $(LONG_UNTIL:%=--long-until %) $(HEAVY_UNTIL:%=--heavy-until %) $(ARGS)
 
 # The threads that the last event loop kept hold connections until the test process ends, and psycopg warns of each.
 test-postgres: setup-tests ## the tests that ask the database, on the server that HANDRAIL_TEST_POSTGRES_URL names

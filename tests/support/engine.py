@@ -104,8 +104,8 @@ class Client(APIClient):
         self.close()
 
 
-def make_busybox(address: str, env=(), files=None, name=BUSYBOX) -> str:
-    """An image with nothing in it but Debian's static busybox and these files: no Python, no bash, no /etc."""
+def busybox_layer(files=None) -> bytes:
+    """The files of an image as a tar archive: Debian's static busybox and these, no Python, no bash, no /etc."""
     program = Path(shutil.which("busybox")).read_bytes()
     applets = subprocess.run(["busybox", "--list"], capture_output=True, text=True, check=True).stdout.split()
     packed = io.BytesIO()
@@ -122,7 +122,12 @@ def make_busybox(address: str, env=(), files=None, name=BUSYBOX) -> str:
             member = tarfile.TarInfo(path)
             member.size, member.mode = len(content), 0o755
             archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def make_busybox(address: str, env=(), files=None, name=BUSYBOX) -> str:
+    """An image with nothing in it but `busybox_layer`."""
     with Client(address) as client:
         repository, tag = name.split(":")
-        client.import_image_from_data(packed.getvalue(), repository=repository, tag=tag, changes=[*env])
+        client.import_image_from_data(busybox_layer(files), repository=repository, tag=tag, changes=[*env])
     return name

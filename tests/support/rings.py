@@ -16,6 +16,7 @@ MARKS = {
     "engine": "runs containers on a Docker engine",
     "guest": "runs a microVM",
     "bucket": "runs an S3 server",
+    "kubernetes": "runs a Kubernetes cluster",
     "claude": "runs the real Claude Code",
     "agents": "runs the real programs of agents",
     "database": "asks the test database",
@@ -31,6 +32,7 @@ FIXTURES = {
     "chromium": "browser",
     "docker": "engine",
     "engine": "engine",
+    "kubernetes": "kubernetes",
     "claude": "claude",
     "real_agents": "agents",
     "s3": "bucket",
@@ -43,7 +45,12 @@ MODULES = {
     "tests.support.chromium": "browser",
     "tests.support.firefox": "browser",
 }
-DRIVERS = {"docker": "engine", "microvm": "guest", "bucket": "bucket"}  # where a test is done for several
+DRIVERS = {
+    "docker": "engine",
+    "microvm": "guest",
+    "bucket": "bucket",
+    "kubernetes": "kubernetes",
+}  # where a test is done for several
 FOLDERS = {
     "faults": "product",
     "approvals/race": "product",
@@ -156,8 +163,20 @@ SLOW = (
 )
 CASES_IN_CHECK = 2  # of a test that asks the database
 NOT_IN = {
-    "check": {"product", "browser", "engine", "guest", "bucket", "claude", "agents", "slow", "further", "long"},
-    "test": {"long"},
+    "check": {
+        "product",
+        "browser",
+        "engine",
+        "guest",
+        "bucket",
+        "kubernetes",
+        "claude",
+        "agents",
+        "slow",
+        "further",
+        "long",
+    },
+    "test": {"long", "kubernetes"},  # a cluster has a target of its own
     "all": set(),
 }
 TESTS = Path(__file__).resolve().parents[1]

@@ -1,0 +1,104 @@
+"""`python -m bench.kubernetes build|up|down|load|image`: a real Kubernetes on this machine, of public Go modules.
+
+    python -m bench.kubernetes build [--kubernetes VERSION]     build its programs once, into a cache
+    python -m bench.kubernetes up [--name NAME] [--nodes N]     start it; the last line is the path of its KUBECONFIG
+    python -m bench.kubernetes load FILE [--name NAME]          import an image into its nodes
+    python -m bench.kubernetes down [--name NAME]               end exactly what `up` has started
+    python -m bench.kubernetes image --out FILE                 write the image of an environment that names none
+
+The RuntimeClasses are `runc` and `gvisor`. Each node has a network namespace and a control group of its own. Building
+needs Go, gcc, libseccomp-dev and pkg-config, a cluster root and containernetworking-plugins, an image mmdebstrap.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.kubernetes import image, machine, programs
+from bench.kubernetes.cluster import Cluster, folder_of
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.kubernetes", description=__doc__.partition("\n")[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb, function in (("build", build), ("up", up), ("down", down), ("load", load), ("image", write_image)):
+        asked = verbs.add_parser(verb)
+        asked.set_defaults(function=function)
+        if verb in ("build", "up"):
+            asked.add_argument("--kubernetes", metavar="VERSION", default=programs.KUBERNETES)
+        if verb in ("up", "down", "load"):
+            asked.add_argument("--name", default="default", help="of this cluster; others can exist beside it")
+        if verb == "up":
+            asked.add_argument("--nodes", type=int, default=2, choices=range(1, 8))
+        if verb == "load":
+            asked.add_argument("file", type=Path)
+        if verb == "image":
+            asked.add_argument("--out", type=Path, required=True)
+            asked.add_argument("--packages", help=f"in place of those of the base image; {image.SMALL!r} is enough")
+    asked = parser.parse_args()
+    try:
+        return asked.function(asked)
+    except (programs.CannotBuild, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def build(asked) -> int:
+    programs.build(asked.kubernetes, _say)
+    print(programs.cache())
+    return 0
+
+
+def up(asked) -> int:
+    if why := machine.lacks():
+        raise RuntimeError(f"No cluster can be started here: {why}.")
+    if folder_of(asked.name).exists():
+        raise RuntimeError(
+            f"{asked.name} is there already: `python -m bench.kubernetes down --name {asked.name}` ends it"
+        )
+    programs.build(asked.kubernetes, _say)
+    cluster = Cluster(asked.name, nodes=asked.nodes, kubernetes=asked.kubernetes)
+    try:
+        cluster.up(_say)
+    except BaseException:
+        cluster.down()
+        raise
+    print(f"kubectl {programs.program('kubectl', asked.kubernetes)}")
+    for each in cluster.nodes.values():
+        print(f"{each.name}  {each.address}  {' '.join(each.ctr())}")
+    print(cluster.kubeconfig)
+    return 0
+
+
+def down(asked) -> int:
+    try:
+        Cluster.load(asked.name).down()
+    except FileNotFoundError:
+        raise RuntimeError(f"No cluster {asked.name} runs here.") from None
+    return 0
+
+
+def load(asked) -> int:
+    try:
+        Cluster.load(asked.name).load_image(asked.file)
+    except FileNotFoundError:
+        raise RuntimeError(f"No cluster {asked.name} runs here.") from None
+    return 0
+
+
+def write_image(asked) -> int:
+    try:
+        name, digest = image.base(asked.out, asked.packages)
+    except subprocess.CalledProcessError as error:
+        raise RuntimeError(f"The image was not made: {error}") from error
+    print(f"{name}\n{name.rpartition(':')[0]}@{digest}")
+    return 0
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
