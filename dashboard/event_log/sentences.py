@@ -289,6 +289,7 @@ WORDS = {
     "workspace.orphan_stopped": gettext_lazy("Stopped a leftover process"),
     "workspace.other_hook": gettext_lazy("ALARM: another hook could change calls after they were judged"),
     "workspace.paused": gettext_lazy("Paused"),
+    "workspace.watch_alarm": gettext_lazy("A walk found a change that watching had missed"),
     "workspace.proof_failed": gettext_lazy("Files differ from the snapshot"),
     "workspace.proven": gettext_lazy("Files match the snapshot"),
     "workspace.purged": gettext_lazy("Deleted for good"),

@@ -217,6 +217,9 @@ class WorkspaceOut(Schema):
     alarm: dict = Field(description="a proof that did not hold and that nobody has answered; {} when there is none")
     missing_snapshot: str = Field(description="why the snapshot of its end is missing; empty when it is there")
     awake_until: datetime | None = Field(description="somebody asked to keep it awake until then")
+    watching: dict = Field(
+        description="{how: fanotify | inotify | guest | off, why}: whether snapshots look only at what may have changed"
+    )
     vitals: dict = Field(description="as measured: at, bytes on disk, ports, and why it is frozen, if it is")
     agents: list[str] | None = Field(description="those that may work in it besides its creator; not in lists")
     run: dict | None = Field(description="its newest run and how long that took; not in lists")
@@ -245,6 +248,9 @@ class SnapshotOut(Schema):
     entries: int
     bytes: int
     added_bytes: int
+    looked_at: dict = Field(
+        description="{walked, watched}: how many entries it looked at by walking, and because their folder was changed"
+    )
     skipped: int
     not_kept: list[dict] = Field(description="{path, reason} of what could not be kept, at most 200 of them")
     pinned: bool

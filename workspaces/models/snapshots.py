@@ -34,6 +34,8 @@ class Snapshot(models.Model):
     bytes = models.PositiveBigIntegerField()
     added_bytes = models.PositiveBigIntegerField()
     skipped = models.JSONField(default=list, blank=True)
+    # How many entries it looked at: {walked, watched}; {} for snapshots of before, which walked everything.
+    looked_at = models.JSONField(default=dict, blank=True)
     pinned = models.BooleanField(default=False)
     by = models.JSONField(default=dict)  # {type, id, label} of the actor who requested it
     created_at = models.DateTimeField()

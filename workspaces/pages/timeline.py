@@ -65,6 +65,7 @@ EVENT_LABELS = {
     "workspace.resume_failed": gettext_lazy("Resume failed"),
     "workspace.maintenance_failed": gettext_lazy("The maintenance script failed"),
     "workspace.proof_failed": gettext_lazy("Resumed with files that differ"),
+    "workspace.watch_alarm": gettext_lazy("Watching missed a change and is off"),
     "workspace.proven": gettext_lazy("Compared every byte"),
     "workspace.found_kept": gettext_lazy("Current files kept"),
     "workspace.kept_awake": gettext_lazy("Kept running"),

@@ -12,7 +12,7 @@ class KeptTree:
     """The tree of a snapshot, with the interface of a live tree. Writes fail with EROFS."""
 
     def __init__(self, store, head):
-        self.store, self.tree_id = store, head.tree_hex
+        self.store, self.tree_id, self.watched = store, head.tree_hex, None
         self.snapshot = Snapshot(head.tree_hex, head.entries, head.bytes, 0, [], 0.0)
 
     @contextmanager

@@ -17,7 +17,7 @@ from workspaces.manifests import body, folder_manifest
 from workspaces.manifests.cause import cause_of
 from workspaces.manifests.keep import sign_and_save
 from workspaces.models import Run, Snapshot, Workspace
-from workspaces.runner import notes, secret_scan, shown_manifest, snapshot_ignore
+from workspaces.runner import notes, secret_scan, shown_manifest, snapshot_ignore, watching
 from workspaces.runner.snapshot_tree import KeptFiles, KeptTree
 from workspaces.services.notes import versions
 from workspaces.store import LocalTree, Store, StoreError
@@ -58,18 +58,19 @@ def journal_of(workspace) -> Path:
     return paths.folder_of(workspace.pk) / "journal"
 
 
-def scan(workspace, tree, progress=None, *, thorough: bool = False, cancel=None):
+def scan(workspace, tree, progress=None, *, thorough: bool = False, prove: bool = False, cancel=None):
     """Store a live tree (from tree_access.py) and return the store's snapshot; no row refers to it.
 
+    A watched tree is walked all the same if it is to `prove` that the watch has missed nothing.
     Raise secret_scan.SecretFound, a StoreError, if the tree contains a secret's value.
     """
     if isinstance(tree, KeptTree):
         return tree.snapshot
     inspector = secret_scan.inspector_of(workspace)
     before_commit = inspector.before_commit if inspector else None
-    return store_of(workspace).snapshot(
-        tree, progress=progress, cancel=cancel, thorough=thorough, inspect=inspector, before_commit=before_commit
-    )
+    tree.watched = watching.of(workspace)
+    how = {"thorough": thorough, "prove": prove, "inspect": inspector, "before_commit": before_commit}
+    return store_of(workspace).snapshot(tree, progress=progress, cancel=cancel, **how)
 
 
 def take(
@@ -94,10 +95,12 @@ def take(
     `unless_same`: return the head if nothing has changed since.
     """
     try:
-        kept = scan(workspace, tree, progress, thorough=thorough, cancel=cancel)
+        prove = kind in watching.PROVEN
+        kept = scan(workspace, tree, progress, thorough=thorough, prove=prove, cancel=cancel)
     except secret_scan.SecretFound:
         notes.keep_alone(workspace, tree, by=by)
         raise
+    watching.note(workspace, tree.watched, by)
     if unless_same and workspace.head is not None and workspace.head.tree_hex == kept.tree:
         return workspace.head
     opened = KeptFiles(store_of(workspace), kept.tree)
@@ -139,6 +142,7 @@ def _add(row: Workspace, kept, *, kind: str, label: str, by: Actor) -> Snapshot:
         entries=kept.entries,
         bytes=kept.bytes,
         added_bytes=kept.added_bytes,
+        looked_at=dict(zip(("walked", "watched"), kept.looked_at, strict=True)),
         skipped=[path_fields("path", entry.path) | {"reason": entry.reason} for entry in kept.skipped[:1000]],
         by=by.as_json,
         created_at=clock.now(),

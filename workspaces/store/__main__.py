@@ -43,19 +43,36 @@ def prove(args) -> None:
 
 
 def snapshot(args) -> None:
+    if os.environ.get("HANDRAIL_WATCH", "off") != "off":
+        from .watch.serve import snapshot_by_watch
+
+        if fields := snapshot_by_watch(str(args.store), args.dir, {"thorough": args.thorough, "prove": args.prove}):
+            say(fields)
+            return
     from . import LocalTree  # here and below: import only what this command needs
 
-    done = Store.open(args.store).snapshot(LocalTree(args.dir), thorough=args.thorough, hold=0)
-    say(
-        {
-            "tree": done.tree,
-            "entries": done.entries,
-            "bytes": done.bytes,
-            "added_bytes": done.added_bytes,
-            "skipped": [path_fields(path) | {"reason": reason} for path, reason in done.skipped],
-            "seconds": round(done.seconds, 4),
-        }
-    )
+    say(snapshot_fields(Store.open(args.store).snapshot(LocalTree(args.dir), thorough=args.thorough, hold=0)))
+
+
+def snapshot_fields(done) -> dict:
+    return {
+        "tree": done.tree,
+        "entries": done.entries,
+        "bytes": done.bytes,
+        "added_bytes": done.added_bytes,
+        "skipped": [path_fields(path) | {"reason": reason} for path, reason in done.skipped],
+        "looked_at": dict(zip(("walked", "watched"), done.looked_at, strict=True)),
+        "seconds": round(done.seconds, 4),
+    }
+
+
+def watch(args) -> int:
+    from .watch.serve import watch as watch_while
+
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise StoreError("name a command after --: the tree is watched while it runs")
+    return watch_while(args.dir, command, snapshot_fields)
 
 
 def restore(args) -> None:
@@ -194,7 +211,9 @@ def parser() -> argparse.ArgumentParser:
 
     command(init)
     command(prove)
-    command(snapshot, "dir").add_argument("--thorough", action="store_true", help="read every file")
+    found = command(snapshot, "dir")
+    found.add_argument("--thorough", action="store_true", help="read every file")
+    found.add_argument("--prove", action="store_true", help="walk a watched tree, and compare with what was heard")
     found = command(restore, "tree", "dir")
     found.add_argument("--path", action="append", help="only this path; may be given again")
     found.add_argument("--keep", action="append", default=[], help="leave this path alone; may be given again")
@@ -206,6 +225,10 @@ def parser() -> argparse.ArgumentParser:
     mounts(command(mount, "tree", "dir"))
     command(verify).add_argument("--full", action="store_true", help="read every byte of the store")
     command(reindex)
+    found = commands.add_parser("watch", formatter_class=form)
+    found.set_defaults(run=watch)
+    found.add_argument("dir", type=Path, metavar="tree")
+    found.add_argument("command", nargs=argparse.REMAINDER, metavar="-- command")
     command(gc).add_argument("--keep", nargs="*", required=True, metavar="TREE", help="- reads trees from stdin")
     return top
 
@@ -224,12 +247,12 @@ def mounts(found: argparse.ArgumentParser) -> None:
 def main(argv: list[str] | None = None) -> int:
     args = parser().parse_args(argv)
     try:
-        args.run(args)
+        status = args.run(args)
         sys.stdout.flush()
     except (StoreError, ValueError, OSError) as error:
         print(f"{type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
         return 1
-    return 0
+    return status or 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import errno
 import os
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from blake3 import blake3
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from .blobs import Blobs
     from .diff import Change
-    from .file_reader import Inspect, LeavesOut, Sink
+    from .file_reader import Inspect, Sink
     from .gc import Collected, Forecast, Usage
     from .restore import Owner, Proof, Restored
     from .scan import Scan, Skipped
@@ -47,6 +48,7 @@ class Snapshot(NamedTuple):
     added_bytes: int
     skipped: list[Skipped]
     seconds: float
+    looked_at: tuple[int, int] = (0, 0)  # `scan.LookedAt`
 
 
 class Store:
@@ -91,13 +93,15 @@ class Store:
         inspect: Inspect | None = None,
         before_commit: Callable[[], None] | None = None,
         thorough: bool = False,
+        prove: bool = False,
         hold: float = 3600.0,
         wait: float = WAIT_SECONDS,
     ) -> Snapshot:
         """Store the tree as it is now. Nothing is left behind on an error, a cancel, or an exception of a callback.
 
         `inspect(path, bytes)` is called with all new content, large files in overlapping pieces, and separately with
-        extended attributes. `before_commit()` is called once, before the commit. `thorough` reads every file. Garbage
+        extended attributes. `before_commit()` is called once, before the commit. `thorough` reads every file.
+        A watched tree is looked at where it may have changed; `prove` and `thorough` walk it all, and compare. Garbage
         collection keeps the tree for `hold` seconds, so that the caller has time to record its id.
         """
         from .writer import Writer
@@ -105,9 +109,9 @@ class Store:
         begun = time.monotonic()
         with tree.opened() as live, self._failing(f"no snapshot of {tree.path}"):
             with self.blobs.writing(wait=wait, cancel=cancel):
-                writer = Writer(self.catalog)
+                writer, scan = Writer(self.catalog), None
                 try:
-                    scan = self._scan(tree, live, writer, thorough=thorough)
+                    scan = self._scan(tree, live, writer, thorough=thorough, prove=prove, watched=tree.watched)
                     scan.inspect, scan.cancel, scan.report = inspect, cancel, progress
                     tree_id = scan.run(live.root).hex()
                     scan.check_cancelled()
@@ -115,10 +119,13 @@ class Store:
                         before_commit()
                     writer.commit(tree_id, hold)
                 except BaseException:
+                    if scan is not None:
+                        scan.forget()
                     writer.abort()
                     raise
                 scan.remember()
-        return Snapshot(tree_id, scan.entries, scan.bytes, writer.added_bytes, scan.skipped, time.monotonic() - begun)
+        done = (tree_id, scan.entries, scan.bytes, writer.added_bytes, scan.skipped, time.monotonic() - begun)
+        return Snapshot(*done, scan.looked_at())
 
     def select(self, tree_id: str, paths: Iterable[bytes], *, hold: float = 3600.0, wait: float = WAIT_SECONDS):
         """Store a tree that has only these files and folders of another one, by their own names.
@@ -139,20 +146,27 @@ class Store:
                 raise
         return made
 
-    def _scan(self, tree: LocalTree, live: LocalLive, sink: Sink, *, thorough: bool) -> Scan:
+    def _scan(self, tree: LocalTree, live: LocalLive, sink: Sink, *, thorough: bool, prove=False, watched=None) -> Scan:
         self.catalog.refresh()  # objects removed by a garbage collection must not count as stored
-        started_ns = live.begin()
-        thorough = thorough or not live.is_ctime_trusted()
         rules = tree.rules() if tree.rules else None
-        scan = live.scan(sink, self._cache(tree, live, rules), thorough=thorough, started_ns=started_ns)
+        stamp = (self.id, *live.identity, *([rules.digest] if rules else ()))
+        path = tree.cache or self.blobs.caches / blake3(live.place).hexdigest(16)
+        scan = None
+        if watched is not None:
+            known = partial(self._cache, path, stamp)
+            scan = watched.scan(live, sink, known, stamp, thorough=thorough, prove=prove, holds=self.catalog.holds)
+        if scan is None:
+            started_ns = live.begin()
+            thorough = thorough or not live.is_ctime_trusted()
+            scan = live.scan(sink, self._cache(path, stamp), thorough=thorough, started_ns=started_ns)
         scan.leaves_out, scan.shown = rules, tree.shown
         return scan
 
-    def _cache(self, tree: LocalTree, live: LocalLive, rules: LeavesOut | None) -> StatCache:
+    def _cache(self, path: Path, stamp: tuple, folders: dict | None = None) -> StatCache:
+        """Return the stat cache of a tree: as it is on disk, or with these folders."""
         from .stat_cache import StatCache
 
-        path = tree.cache or self.blobs.caches / blake3(live.place).hexdigest(16)
-        cache = StatCache(path, (self.id, *live.identity, *([rules.digest] if rules else ())))
+        cache = StatCache(path, stamp, folders)
         root = cache.folders.get("")
         if root and not self.catalog.holds(root.tree):
             # A garbage collection removed it. An object that the index names is stored with everything below it.

@@ -4,11 +4,12 @@ A folder whose names and stat keys match its last snapshot keeps its id; its fil
 opened relative to the descriptor of its folder, and no symlink is followed.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 import sys
 import threading
-from typing import NamedTuple
 
 from blake3 import blake3
 
@@ -16,6 +17,7 @@ from . import blocks, mount_point
 from .depth import MAX_DEPTH, RAISE_LIMITS_AT, raise_limits
 from .errors import Cancelled, name_the_path
 from .file_reader import LEFT_OUT, Inspect, LeavesOut, Moved, Reader, Sink, fd_xattrs, ignored_row, make_row
+from .node import LookedAt, Node, Skipped
 from .objects import (
     FILE,
     FOLDER,
@@ -37,33 +39,6 @@ RACY_NS = 20_000_000  # longer than one tick of any kernel's clock
 _ENCODING, _ENCODE_ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, inlined
 _UNKNOWN_KEY = bytes(KEY.size)
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class Skipped(NamedTuple):
-    """An entry that is missing from the snapshot or not stored consistently, and the reason."""
-
-    path: bytes
-    reason: str
-
-
-class _Node:
-    """One folder of the walk. `rows` is None while the folder is not known to differ from its last snapshot."""
-
-    __slots__ = (
-        "bytes", "children", "entries", "groups", "id", "keys", "linked", "names", "old", "path", "rows", "same",
-        "skipped",
-    )  # fmt: skip
-
-    def __init__(self, path: str, old: CachedFolder | None):
-        self.path, self.old = path, old
-        self.rows: list[Row] | None = None
-        self.same = False  # it and everything below it are unchanged, except possibly for hard-link groups
-        self.children: list[tuple[str, _Node]] = []
-        self.groups: dict[str, bytes] = {}  # hard-link groups that differ from those of the rows
-        self.linked: list[tuple[str, int, bytes]] = []
-        self.skipped: list[tuple[str, str]] = []
-        self.names, self.keys = "", b""
-        self.id, self.entries, self.bytes = b"", 0, 0
 
 
 class Scan:
@@ -96,7 +71,7 @@ class Scan:
 
     def _prepare(self, root: int) -> None:
         self._reader = self._new_reader()
-        self._links: dict[int, list[tuple[bytes, _Node, str, bytes]]] = {}
+        self._links: dict[int, list[tuple[bytes, Node, str, bytes]]] = {}
         self._skipped: dict[bytes, str] = {}
         self._seen_entries = self._seen_bytes = 0
         self._total = (None, None)
@@ -158,14 +133,15 @@ class Scan:
         if self.cancel is not None and self.cancel.is_set():
             raise Cancelled("cancelled; nothing was stored")
 
-    def _visit(self, fd: int, path: str, twin: Folder | None, depth: int) -> _Node:
+    def _visit(self, fd: int, path: str, twin: Folder | None, depth: int) -> Node:
         self._check(0)
         if depth == RAISE_LIMITS_AT:
             raise_limits()
-        node = _Node(path, self._cached.get(path))
+        node = Node(path, self._cached.get(path))
         entries, node.names, node.keys = self._list(fd)
         if path in ("", mount_point.FOLDER):
             entries = self._leave_out(fd, node, entries)
+        self._note_listed(fd, node, entries)
         self._seen_entries += len(entries)
         if self.report:
             self.report(Progress(self._seen_entries, self._seen_bytes, *self._total))
@@ -175,7 +151,10 @@ class Scan:
         self._scan_entries(fd, node, entries, twin, depth)
         return node
 
-    def _leave_out(self, fd: int, node: _Node, entries: list[os.DirEntry]) -> list[os.DirEntry]:
+    def _note_listed(self, fd: int, node: Node, entries: list[os.DirEntry]) -> None:
+        """Note what a folder lists; none of its entries has been read yet."""
+
+    def _leave_out(self, fd: int, node: Node, entries: list[os.DirEntry]) -> list[os.DirEntry]:
         """Leave out a driver's mount point. For a restore its folder is listed, so that the folder stays in place."""
         name = self._hidden(fd, node.path)
         if not name or (self.for_restore and name == mount_point.FOLDER):
@@ -186,11 +165,10 @@ class Scan:
         node.keys = pack_keys([entry.stat(follow_symlinks=False) for entry in entries])
         return entries
 
-    def _recall(self, fd: int, node: _Node, twin: Folder | None, depth: int) -> bool:
+    def _recall(self, fd: int, node: Node, twin: Folder | None, depth: int) -> bool:
         """Reuse the cached state of this folder and visit the folders below. Return False if one of them is gone."""
-        old, same = node.old, True
         prefix = node.path + "/" if node.path else ""
-        for name in old.folders:
+        for name in node.old.folders:
             try:
                 below = self._enter(fd, name)
             except OSError:
@@ -202,15 +180,18 @@ class Scan:
             finally:
                 self._leave(below)
             node.children.append((name, child))
-            same = same and child.same
-        node.same = same
-        for linked in old.linked:
-            self._note_link(node, *linked)
-        for name, reason in old.skipped:
-            self._skip(node, name, reason)
+        self._recall_notes(node)
         return True
 
-    def _scan_entries(self, fd: int, node: _Node, entries: list[os.DirEntry], twin: Folder | None, depth: int) -> None:
+    def _recall_notes(self, node: Node) -> None:
+        """Note the hard links and skipped entries of a folder that is as it was, once the folders below are visited."""
+        node.same = all(child.same for _, child in node.children)
+        for linked in node.old.linked:
+            self._note_link(node, *linked)
+        for name, reason in node.old.skipped:
+            self._skip(node, name, reason)
+
+    def _scan_entries(self, fd: int, node: Node, entries: list[os.DirEntry], twin: Folder | None, depth: int) -> None:
         old_rows, old_keys = self._known_rows(node)
         twins = {entry.name: entry for entry in twin} if twin else {}
         rows, keys = [], {}
@@ -241,17 +222,17 @@ class Scan:
         node.names, node.keys = "\0".join(keys), b"".join(keys.values())
         node.rows = sorted(rows, key=lambda row: row.name)
 
-    def _is_left_out(self, node: _Node, name: str, found: os.stat_result) -> bool:
+    def _is_left_out(self, node: Node, name: str, found: os.stat_result) -> bool:
         path = os.fsencode(node.path + "/" + name if node.path else name)
         return self.leaves_out(path, stat.S_ISDIR(found.st_mode))
 
-    def _show(self, node: _Node, name: str, row: Row) -> None:
+    def _show(self, node: Node, name: str, row: Row) -> None:
         """Pass path and extended attributes to `inspect` for an entry that has some, or has no content to inspect."""
         if row.record[0] != FILE or row.record[20:28] == bytes(8) or XATTRS in row.extras:
             path = os.fsencode(node.path + "/" + name if node.path else name)
             self.inspect(path, row.extras.get(XATTRS, b""))
 
-    def _known_rows(self, node: _Node) -> tuple[dict[bytes, Row], dict[str, bytes]]:
+    def _known_rows(self, node: Node) -> tuple[dict[bytes, Row], dict[str, bytes]]:
         if node.old is None:
             return {}, {}
         return {row.name: row for row in self.sink.folder(node.old.tree).rows()}, node.old.key_of_each()
@@ -316,7 +297,7 @@ class Scan:
         node.children.append((text, child))
         return row, ""
 
-    def _skip(self, node: _Node, name: str, reason: str) -> None:
+    def _skip(self, node: Node, name: str, reason: str) -> None:
         node.skipped.append((name, reason))
         self._skipped[os.fsencode(node.path + "/" + name if node.path else name)] = reason
 
@@ -326,7 +307,7 @@ class Scan:
 
     # -- hard links ------------------------------------------------------------------------------------------------
 
-    def _note_link(self, node: _Node, name: str, inode: int, group: bytes) -> None:
+    def _note_link(self, node: Node, name: str, inode: int, group: bytes) -> None:
         node.linked.append((name, inode, group))
         path = os.fsencode(node.path + "/" + name if node.path else name)
         self._links.setdefault(inode, []).append((path, node, name, group))
@@ -354,7 +335,7 @@ class Scan:
 
     # -- ids -------------------------------------------------------------------------------------------------------
 
-    def _seal(self, node: _Node) -> None:
+    def _seal(self, node: Node) -> None:
         """Compute the id of each folder, bottom-up."""
         old = node.old
         if node.same and not self._regrouped:
@@ -369,12 +350,17 @@ class Scan:
             node.rows = self.sink.folder(old.tree).rows()
         ids = {os.fsencode(name): child for name, child in node.children}
         groups = {os.fsencode(name): group for name, group in node.groups.items()}
+        prefix = os.fsencode(node.path + "/") if node.path else b""
         for row in node.rows:
             kind, flags = row.record[0], row.record[1]
             if child := ids.get(row.name):
                 row.point_at(child.id)
                 node.entries += child.entries
                 node.bytes += child.bytes
+            elif kind == FOLDER and not flags & UNKEPT:  # one that was not visited
+                known = self._cached[os.fsdecode(prefix + row.name)]
+                node.entries += known.entries
+                node.bytes += known.bytes
             elif row.name in groups:
                 row.group(groups[row.name])
             if not flags & UNKEPT:
@@ -387,25 +373,29 @@ class Scan:
 
     def remember(self) -> None:
         """Write the stat cache for the next scan; entries changed within the racy window get an unknown key."""
-        if self.cache is None or (self._node.same and not self._regrouped):
-            return
+        if self.cache is not None and not (self._node.same and not self._regrouped):
+            self._write_cache()
+
+    def forget(self) -> None:
+        """Take back what was noted: the snapshot that this scan was for is not kept."""
+
+    def looked_at(self) -> LookedAt:
+        return LookedAt(self._seen_entries, 0)
+
+    def _write_cache(self) -> None:
         folders, stack = [], [self._node]
         while stack:
             node = stack.pop()
             stack.extend(child for _, child in node.children)
-            if node.rows is None:
-                folders.append((node.path, node.old))
-                continue
-            names = [name for name, _ in node.children]
-            folders.append(
-                (
-                    node.path,
-                    CachedFolder(
-                        node.id, node.names, node.keys, names, node.linked, node.skipped, node.entries, node.bytes
-                    ),
-                )
-            )
+            folders.append((node.path, self._cached_folder(node)))
         self.cache.write(folders)
+
+    def _cached_folder(self, node: Node) -> CachedFolder:
+        if node.rows is None:
+            return node.old
+        names = [*(name for name, _ in node.children), *node.kept]
+        facts = (node.linked, node.skipped, node.entries, node.bytes)
+        return CachedFolder(node.id, node.names, node.keys, names, *facts)
 
 
 def _still_there(entry: os.DirEntry) -> bool:

@@ -55,10 +55,12 @@ class CachedFolder(NamedTuple):
 class StatCache:
     """The cached folders of one tree by path, from one scan; `stamp` identifies the store, path and root inode."""
 
-    def __init__(self, path: Path, stamp: tuple):
+    def __init__(self, path: Path, stamp: tuple, folders: dict[str, CachedFolder] | None = None):
+        """Read the file, unless the folders are known already."""
         self.path, self.stamp = path, stamp
-        self.folders: dict[str, CachedFolder] = {}
-        self._read()
+        self.folders: dict[str, CachedFolder] = folders if folders is not None else {}
+        if folders is None:
+            self._read()
 
     def _read(self) -> None:
         try:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .mount_point import Shown
     from .plan import Plan
     from .staging import Tick
+    from .watch import Watched
 
 
 class LocalTree:
@@ -32,8 +33,8 @@ class LocalTree:
 
     `home` is a second folder whose entries `files("home")` can access. `rules`, if set, is asked at each scan which
     entries are left out of snapshots, and untouched by a restore. `shown`, if set, returns the digests of what was put
-    at the mount point (`mount_point.write`). `is_mapped`: programs may write to its files through shared mappings, so
-    the file system is synced before a scan.
+    at the mount point (`mount_point.write`). `watched`, if set, knows what may have changed since the last snapshot.
+    `is_mapped`: programs may write to its files through shared mappings, so the file system is synced before a scan.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class LocalTree:
         self.home = home
         self.rules: Callable[[], LeavesOut | None] | None = None
         self.shown: Shown | None = None
+        self.watched: Watched | None = None
         self.is_mapped = True
 
     @contextmanager

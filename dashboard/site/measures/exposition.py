@@ -1,7 +1,7 @@
 """A team's metrics as Prometheus text: what is so now, and the sums of this calendar month (UTC)."""
 
 from django.conf import settings
-from django.db.models import Count
+from django.db.models import Count, Sum
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
@@ -57,6 +57,9 @@ class _Collector:
         yield self._gauge("actions_pending", "Actions that need approval now.", asked, ["tier"])
         up = Run.objects.filter(workspace__team=self.team, ended_at=None).count()
         yield self._gauge("workspaces_up", "Workspaces that are up.", [((), up)])
+        alarms = kept.order_by().aggregate(n=Sum("watch_alarms"))["n"] or 0
+        words = "Walks that found a change of files that watching had missed; watching is off there since."
+        yield self._gauge("watch_alarms", words, [((), alarms)])
         loops, here = loop_watch.of_this_host().items(), settings.HANDRAIL_HOST_NAME
         worst = [((here, name), told["worst_s"]) for name, told in loops]
         words = "How late the event loop of this process was at worst in the last minute."

@@ -6,6 +6,7 @@ import pytest
 
 from tests.workspaces.store.guests import Guest
 from workspaces.store import LocalTree, Store
+from workspaces.store.watch import Watched
 
 PREFIXES = itertools.count()
 
@@ -76,11 +77,29 @@ def work(tmp_path):
     return root
 
 
-@pytest.fixture(params=["local", "guest"])
+@pytest.fixture
+def watched_tree_of():
+    """`watched_tree_of(folder)`: the folder as a tree on this host that is watched from its first snapshot on."""
+    watches = {}
+
+    def tree(folder):
+        found = LocalTree(folder)
+        found.watched = watches.setdefault(os.fspath(folder), Watched())
+        return found
+
+    yield tree
+    for watched in watches.values():
+        watched.close()
+
+
+@pytest.fixture(params=["local", "watched", "guest"])
 def tree_of(request):
-    """`tree_of(folder)`: the folder as a tree on this host, or as one that is reached through a guest's server."""
+    """`tree_of(folder)`: the folder as a tree on this host, watched or not, or reached through a guest's server."""
     if request.param == "local":
         yield LocalTree
+        return
+    if request.param == "watched":
+        yield request.getfixturevalue("watched_tree_of")
         return
     guests = {}
 

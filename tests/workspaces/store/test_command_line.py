@@ -32,7 +32,7 @@ def test_the_whole_round(call, work, tmp_path, address):
     store = address
     ok(call("init", store))
     (first,) = ok(call("snapshot", store, work))
-    assert set(first) == {"tree", "entries", "bytes", "added_bytes", "skipped", "seconds"}
+    assert set(first) == {"tree", "entries", "bytes", "added_bytes", "skipped", "looked_at", "seconds"}
     assert (first["entries"], first["skipped"]) == (7, [])
     (work / "README.md").write_text("other")
     with open(os.path.join(os.fsencode(work), b"\xff"), "w") as file:

@@ -143,8 +143,8 @@ def test_any_tree_comes_back_in_place_and_elsewhere(addresses, first, second, se
 
 
 @any_tree(ROUNDS // 4)
-@pytest.mark.parametrize("tree_of", ["guest"], indirect=True)
-def test_any_tree_comes_back_in_a_guest(addresses, tree_of, first, second, seed):
+@pytest.mark.parametrize("tree_of", ["watched", "guest"], indirect=True)
+def test_any_tree_comes_back_where_it_is_watched_and_in_a_guest(addresses, tree_of, first, second, seed):
     comes_back_in_place_and_elsewhere(addresses, tree_of, first, second, seed)
 
 
@@ -177,8 +177,8 @@ def test_many_rounds_of_edit_snapshot_and_restore_lose_nothing(tmp_path, address
     many_rounds(tmp_path, address, LocalTree, ROUNDS)
 
 
-@pytest.mark.parametrize("tree_of", ["guest"], indirect=True)
-def test_many_rounds_in_a_guest_lose_nothing(tmp_path, address, tree_of):
+@pytest.mark.parametrize("tree_of", ["watched", "guest"], indirect=True)
+def test_many_rounds_where_it_is_watched_and_in_a_guest_lose_nothing(tmp_path, address, tree_of):
     many_rounds(tmp_path, address, tree_of, ROUNDS // 3)
 
 

@@ -10,7 +10,7 @@ from workspaces import extensions, lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.manifests import body
 from workspaces.models import EndCode, Phase, Run, State, Workspace
-from workspaces.runner import programs, secret_scan, waiting
+from workspaces.runner import programs, secret_scan, waiting, watching
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.measure import ports
 from workspaces.runner.reconcile import suspended
@@ -113,6 +113,7 @@ async def end_run(job: Job, code: EndCode, words: str = "", *, suspended_run: bo
             await job.daemon.network.close(run.pk)
             await job.driver.clear(owner)
         await job.thread(_close, run, code, words, suspended_run)
+        await job.thread(watching.drop, job.workspace)
         failpoint("down.closed")
         if not job.driver.capabilities.files_need_run:  # a guest's home was searched while the guest was up
             await _scan_home(job, run)

@@ -62,6 +62,7 @@ class RemoteTree:
         self._connect, self.path, self._timeout_s = connect, Path(name), timeout_s
         self.cache = Path(cache) if cache is not None else None
         self.rules: Callable[[], LeavesOut | None] | None = None
+        self.watched = None  # nobody asks the kernel of the guest
         self.shown = None  # in a guest the manifest is mounted, and not written into the tree
 
     @contextmanager

@@ -1,0 +1,238 @@
+"""A watched tree is looked at where it may have changed; a walk proves it, and ends a watch that missed some."""
+
+import json
+import mmap
+import os
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from workspaces.store import LocalTree, Store
+from workspaces.store.watch import Watched
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.create(tmp_path / "store")
+
+
+@pytest.fixture
+def watched(store, tree, require):
+    """The watch of the tree `work`, after its first snapshot."""
+    found = Watched()
+    tree.watched = found
+    store.snapshot(tree)
+    if found.how != "fanotify":
+        require("fanotify", found.why)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def tree(work):
+    return LocalTree(work)
+
+
+def walked(store, work):
+    return store.snapshot(LocalTree(work, cache=work.parent / "another"), thorough=True)
+
+
+def elsewhere(*lines):
+    """Start another program; each of its lines of output is awaited by `next`."""
+    command = [sys.executable, "-u", "-c", "\n".join(lines)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+
+def test_an_unchanged_tree_is_not_walked(store, tree, work, watched):
+    taken = store.snapshot(tree)
+    assert taken.looked_at.walked == 0
+    assert taken.looked_at.watched == len(os.listdir(work))  # the top folder is always looked at
+    assert taken.tree == walked(store, work).tree
+
+
+def test_a_changed_file_and_its_parents_are_looked_at(store, tree, work, watched):
+    (work / "src" / "deep" / "data.bin").write_bytes(b"new")
+    taken = store.snapshot(tree)
+    assert taken.looked_at == (0, len(os.listdir(work)) + len(os.listdir(work / "src" / "deep")))
+    assert store.read(taken.tree, b"src/deep/data.bin") == b"new"
+    assert store.snapshot(tree).looked_at.watched == len(os.listdir(work))
+
+
+def test_a_new_folder_is_walked(store, tree, work, watched):
+    (work / "src" / "new" / "below").mkdir(parents=True)
+    (work / "src" / "new" / "below" / "file").write_text("1")
+    taken = store.snapshot(tree)
+    assert taken.looked_at.walked == 2
+    assert store.read(taken.tree, b"src/new/below/file") == b"1"
+
+
+def test_a_mapping_is_looked_at_as_long_as_it_lasts(store, tree, work, watched, settle):
+    path = work / "src" / "deep" / "data.bin"
+    lines = (
+        "import mmap, sys",
+        f"with open({os.fspath(path)!r}, 'r+b') as file: mapping = mmap.mmap(file.fileno(), 0)",
+        "for line in sys.stdin: mapping[7] = int(line); print('done')",
+    )
+    with elsewhere(*lines) as writer:
+        for number in (65, 66, 67, 68):
+            writer.stdin.write(f"{number}\n")
+            writer.stdout.readline()
+            taken = store.snapshot(tree)
+            assert store.read(taken.tree, b"src/deep/data.bin", 7, 1) == bytes([number])
+            assert len(watched.writers) == 1
+            settle()
+        writer.stdin.close()
+    assert store.snapshot(tree).tree == taken.tree
+    assert watched.writers == {}
+
+
+def test_a_mapping_from_before_the_watch_is_found(store, tree, work, settle, require):
+    with open(work / "README.md", "r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+        settle()
+        tree.watched = Watched()
+        store.snapshot(tree)
+        if tree.watched.how != "fanotify":
+            require("fanotify", tree.watched.why)
+        for number in (65, 66):
+            mapping[0] = number
+            assert store.read(store.snapshot(tree).tree, b"README.md", 0, 1) == bytes([number])
+    tree.watched.close()
+
+
+def test_a_mapped_file_that_is_moved_in_is_looked_at(store, tree, work, watched, settle):
+    outside = work.parent / "mapped"
+    outside.write_bytes(bytes(5000))
+    with open(outside, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+        mapping[0] = 1
+        os.rename(outside, work / "src" / "mapped")
+        settle()
+        assert store.read(store.snapshot(tree).tree, b"src/mapped", 0, 1) == b"\1"
+        mapping[0] = 2
+        assert store.read(store.snapshot(tree).tree, b"src/mapped", 0, 1) == b"\2"
+
+
+def test_asynchronous_writes_are_seen_before_the_file_is_closed(store, tree, work, watched):
+    path = work / "src" / "main.py"
+    lines = (
+        "import sys",
+        f"sys.path.insert(0, {os.getcwd()!r})",
+        "from tests.workspaces.store.silent_writers import Aio",
+        f"aio, file = Aio(), open({os.fspath(path)!r}, 'r+b', buffering=0)",
+        "for line in sys.stdin: aio.write(file.fileno(), line[0].encode(), 0); print('done')",
+    )
+    with elsewhere(*lines) as writer:
+        for letter in "xyz":
+            writer.stdin.write(f"{letter}\n")
+            writer.stdout.readline()
+            assert store.read(store.snapshot(tree).tree, b"src/main.py", 0, 1) == letter.encode()
+        writer.stdin.close()
+
+
+def test_a_name_outside_of_the_tree_is_a_name_of_the_file(store, tree, work, watched):
+    os.link(work / "README.md", work.parent / "outside")
+    store.snapshot(tree)
+    (work.parent / "outside").write_text("by another name")
+    assert store.read(store.snapshot(tree).tree, b"README.md") == b"by another name"
+
+
+def test_folders_that_change_places_are_walked(store, tree, work, watched):
+    os.rename(work / "src", work / "aside")
+    os.rename(work / "empty", work / "src")
+    (work / "src" / "main.py").write_text("another")
+    taken = store.snapshot(tree)
+    assert taken.tree == walked(store, work).tree
+    assert store.read(taken.tree, b"aside/main.py") == b"print('hello')\n"
+
+
+def test_what_is_not_kept_stays_due(store, tree, work, watched):
+    (work / "src" / "main.py").write_text("changed")
+
+    def refuse():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        store.snapshot(tree, before_commit=refuse)
+    assert store.read(store.snapshot(tree).tree, b"src/main.py") == b"changed"
+
+
+def test_a_collection_of_the_last_snapshot_makes_the_next_one_walk(store, tree, work, watched):
+    store.release(store.snapshot(tree, hold=0).tree)
+    store.gc([], since=2e9)
+    taken = store.snapshot(tree, hold=0)
+    assert taken.looked_at.walked > 5
+    assert store.verify(full=True).problems == []
+
+
+def test_every_nth_snapshot_walks(store, tree, watched):
+    watched.proof_every = 3
+    walks = [store.snapshot(tree).looked_at.walked > 0 for _ in range(6)]
+    assert walks == [False, False, True, False, False, True]
+
+
+def test_a_proof_that_finds_a_missed_change_switches_the_watch_off(store, tree, work, watched, monkeypatch):
+    monkeypatch.setattr(watched, "note_changes", lambda inodes: None)
+    monkeypatch.setattr(watched, "note_opens", lambda opened: None)
+    (work / "src" / "deep" / "data.bin").write_bytes(b"nobody hears of this")
+    assert store.snapshot(tree).tree != walked(store, work).tree
+    taken = store.snapshot(tree, prove=True)
+    assert taken.tree == walked(store, work).tree
+    assert (watched.how, watched.alarms) == ("off", 1)
+    assert "src/deep" in watched.why
+    assert store.snapshot(tree).looked_at.watched == 0
+
+
+def test_a_proof_of_an_honest_watch_is_no_alarm(store, tree, work, watched, settle):
+    (work / "src" / "main.py").write_text("changed")
+    store.snapshot(tree)
+    settle()
+    (work / "README.md").write_text("changed too")
+    store.snapshot(tree, thorough=True)
+    assert (watched.how, watched.alarms) == ("fanotify", 0)
+
+
+def test_a_full_queue_makes_the_next_snapshot_walk(store, tree, work, watched, monkeypatch):
+    (work / "src" / "main.py").write_text("lost")
+    monkeypatch.setattr(watched, "note_changes", lambda inodes: None)
+    monkeypatch.setattr(watched, "note_opens", lambda opened: None)
+    watched.kernel.collect_changes()
+    overflow = struct.pack("<IBBHQii", 24, 3, 0, 24, 0x4000, -1, 0)  # as fanotify(7) describes it
+    watched.kernel._pass_changes(overflow)
+    monkeypatch.undo()
+    taken = store.snapshot(tree)
+    assert taken.looked_at.walked > 5
+    assert store.read(taken.tree, b"src/main.py") == b"lost"
+
+
+def test_it_can_be_switched_off(store, tree, monkeypatch):
+    monkeypatch.setenv("HANDRAIL_WATCH", "off")
+    tree.watched = Watched()
+    assert [store.snapshot(tree).looked_at.watched for _ in range(2)] == [0, 0]
+    assert (tree.watched.how, tree.watched.why) == ("off", "HANDRAIL_WATCH=off")
+
+
+def test_hard_links_and_skipped_entries_elsewhere_are_still_known(store, tree, work, watched):
+    os.link(work / "README.md", work / "src" / "deep" / "second")
+    os.mknod(work / "empty" / "device", 0o600 | 0o020000, os.makedev(1, 3))
+    store.snapshot(tree)
+    (work / "src" / "main.py").write_text("changed")
+    taken, other = store.snapshot(tree), walked(store, work)
+    assert (taken.tree, taken.entries, taken.bytes) == (other.tree, other.entries, other.bytes)
+    assert [one.path for one in taken.skipped] == [b"empty/device"]
+    os.unlink(work / "README.md")
+    assert store.snapshot(tree).tree == walked(store, work).tree
+
+
+def test_snapshots_of_a_command_use_the_watch(tmp_path, work, require):
+    engine = [sys.executable, "-m", "workspaces.store"]
+    subprocess.run([*engine, "init", tmp_path / "store"], check=True, capture_output=True)
+    one = " ".join(map(str, [*engine, "snapshot", tmp_path / "store", work]))
+    script = f"{one} && echo changed > {work}/src/main.py && {one} && exit 7"
+    done = subprocess.run([*engine, "watch", work, "--", "sh", "-c", script], capture_output=True, text=True)
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == 7
+    if os.geteuid() != 0:
+        require("root", "fanotify is root's")
+    assert first["looked_at"]["watched"] == 0
+    assert second["looked_at"] == {"walked": 0, "watched": len(os.listdir(work)) + 2}

@@ -1,0 +1,98 @@
+"""Whatever a program does to a watched tree, a snapshot by watching is the one that a walk takes."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from workspaces.store import LocalTree, Store
+from workspaces.store.watch import Watched
+
+ROUNDS = int(os.environ.get("HANDRAIL_TEST_ROUNDS", 1))
+OPERATIONS = 100_000 if ROUNDS >= 42 else 600 * ROUNDS
+ENTRIES = 5_000 if ROUNDS > 1 else 400
+
+
+@pytest.fixture
+def big(tmp_path):
+    """A tree of ENTRIES entries."""
+    root = tmp_path / "work"
+    for number in range(ENTRIES // 12):
+        folder = root / f"d{number % 23}" / f"e{number}"
+        folder.mkdir(parents=True)
+        for name in range(10):
+            (folder / f"f{name}").write_text(f"{number} {name}\n" * (name + 1))
+    return root
+
+
+@pytest.fixture
+def watched(require):
+    found = Watched(proof_every=10**9)
+    yield found
+    found.close()
+
+
+def program(tree, outside, seed):
+    command = [
+        "unshare",
+        "--mount",
+        sys.executable,
+        "-m",
+        "tests.workspaces.store.writing_program",
+        tree,
+        outside,
+        str(seed),
+    ]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+
+def ask(running, number):
+    running.stdin.write(f"{number}\n")
+    running.stdin.flush()
+    return json.loads(running.stdout.readline())
+
+
+@pytest.fixture
+def quick_store(tmp_path):
+    """A store in memory, where there is such a place: hundreds of snapshots need not wait for the disk."""
+    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
+    with tempfile.TemporaryDirectory(dir=where) as folder:
+        yield Store.create(os.path.join(folder, "store"))
+
+
+@pytest.mark.timeout(300 * ROUNDS)
+def test_watched_and_walked_trees_are_equal(tmp_path, big, quick_store, watched, require, record_property):
+    if os.geteuid() != 0:
+        require("root", "fanotify and mounts are root's")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    store, seed = quick_store, int(os.environ.get("HANDRAIL_TEST_SEED", 36))
+    chance, left, done, snapshots = random.Random(seed), OPERATIONS, {}, 0
+    by_watching, by_walking = LocalTree(big), LocalTree(big, cache=tmp_path / "cache")
+    by_watching.watched, by_walking.is_mapped = watched, False  # which reads everything and needs no sync
+    with program(big, outside, seed) as running:
+        ways = json.loads(running.stdout.readline())
+        store.snapshot(by_watching)
+        if watched.how != "fanotify":
+            require("fanotify", watched.why)
+        while left > 0:
+            number = min(left, chance.choice([1, 1, 3, 20, 100, 400]))
+            for way, count in ask(running, number).items():
+                done[way] = done.get(way, 0) + count
+            left -= number
+            taken = store.snapshot(by_watching)
+            walked = store.snapshot(by_walking, thorough=True)
+            assert [change.path for change in store.diff(taken.tree, walked.tree)] == []
+            assert taken.tree == walked.tree
+            assert (taken.entries, taken.bytes) == (walked.entries, walked.bytes)
+            assert [one.path for one in taken.skipped] == [one.path for one in walked.skipped]
+            assert taken.looked_at.watched > 0
+            snapshots += 1
+        running.stdin.close()
+    assert done.keys() == set(ways)
+    assert len(ways) >= 20
+    record_property("snapshots", snapshots)

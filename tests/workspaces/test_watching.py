@@ -1,0 +1,35 @@
+"""The files of a workspace that is up are watched, and its snapshots look only at what may have changed."""
+
+import pytest
+
+from tests.support.desk import Desk
+from tests.workspaces.drivers.runs import IMAGES, why_not
+
+
+@pytest.fixture(scope="module")
+def desk(product):
+    return Desk(product, product.agent_token("watching", team="watching"))
+
+
+@pytest.mark.parametrize("driver", ["sandbox", "docker"])
+def test_snapshots_of_a_workspace_that_is_up_look_at_what_changed(desk, require, driver):
+    if why := why_not(driver, with_image=driver == "docker"):
+        require(driver, why)
+    key = desk.create(**({"driver": "docker", "image": IMAGES["docker"]} if driver == "docker" else {}))["key"]
+    at = f"/workspaces/{key}"
+    assert desk.get(at).json["watching"] == {"how": "off", "why": "no snapshot was taken since it came up"}
+    desk.run(key, "mkdir -p a/b c; for n in $(seq 50); do echo $n > a/b/$n; echo $n > c/$n; done")
+    first = desk.post(f"{at}/snapshots").json
+    if (watching := desk.get(at).json["watching"])["how"] != "fanotify":
+        require("fanotify", watching["why"])
+    assert first["looked_at"]["walked"] >= 103
+    desk.run(key, "echo changed > c/7")
+    second = desk.post(f"{at}/snapshots").json
+    assert second["looked_at"]["walked"] == 0
+    assert 50 < second["looked_at"]["watched"] < 70
+    assert desk.get(f"{at}/snapshots/{second['number']}").json["looked_at"] == second["looked_at"]
+    desk.post(f"{at}/pause", expect=202)
+    assert desk.settled(key)["watching"] == {"how": "off", "why": "it is not up"}
+    last = desk.get(f"{at}/snapshots").json["snapshots"][0]
+    assert (last["kind"], last["tree"]) == ("end", second["tree"])
+    assert last["looked_at"] == {"walked": second["entries"], "watched": 0}

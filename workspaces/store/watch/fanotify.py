@@ -1,0 +1,201 @@
+"""Events of a whole file system, by fanotify: which inodes were changed, and which files were opened.
+
+Needs CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH. Events name inodes, not paths, so it does not matter by which name, mount
+or descriptor a file is changed, or how often folders were renamed meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import struct
+import threading
+from typing import TYPE_CHECKING
+
+from .writers import Handle, open_by_handle
+
+if TYPE_CHECKING:
+    from .watched import Watched
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_INIT = 0x200 | 0x10 | 0x2 | 0x1  # REPORT_FID, UNLIMITED_QUEUE, NONBLOCK, CLOEXEC
+_UNLIMITED = 0x10
+_MARK_ADD, _MARK_FILESYSTEM = 0x1, 0x100
+_MODIFY, _ATTRIB, _CLOSE_WRITE, _OPEN = 0x2, 0x4, 0x8, 0x20
+_MOVED, _CREATE, _DELETE, _ONDIR = 0x40 | 0x80, 0x100, 0x200, 0x40000000
+_CHANGES = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED | _CREATE | _DELETE | _ONDIR
+_OVERFLOW = 0x4000
+_HEAD = struct.Struct("<IBBHQii")  # length, version, reserved, length of this, mask, fd, pid
+_HANDLE_AT = _HEAD.size + 4 + 8 + 8  # after the head: of the record, the file system's id, of the handle
+_READ = 1 << 20
+_PAUSE_S = 0.25  # between two readings of a busy queue; meanwhile the kernel merges events
+
+
+def _group(root: int, mask: int, init: int) -> int:
+    fd = _libc.fanotify_init(init, os.O_RDONLY | os.O_CLOEXEC)
+    if fd >= 0:
+        if _libc.fanotify_mark(fd, _MARK_ADD | _MARK_FILESYSTEM, ctypes.c_uint64(mask), root, None) == 0:
+            return fd
+        os.close(fd)
+    code = ctypes.get_errno()
+    raise OSError(code, os.strerror(code))
+
+
+class Kernel:
+    """The events of the file system that holds an open folder, for all watched trees on it. Raise OSError if refused.
+
+    A thread empties the queues; `collect` does it at once. `limited`: queues of the size that the system sets, which
+    overflow, instead of such as grow.
+    """
+
+    how = "fanotify"
+
+    def __init__(self, root: int, *, limited: bool = False):
+        self.handle = Handle(root)
+        self._lock = threading.RLock()
+        self._trees: list[Watched] = []
+        self._mount = os.dup(root)
+        init = _INIT & ~_UNLIMITED if limited else _INIT
+        self._changes = self._opens = -1
+        try:
+            self._changes = _group(root, _CHANGES, init)
+            self._opens = _group(root, _OPEN, init)
+        except OSError:
+            self.close()
+            raise
+        self._event = struct.Struct(f"<I20x20x{self.handle.form[1:]}{self.handle.size - self._inode_size}x")
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._empty, name="store-watch", daemon=True)
+        self._thread.start()
+
+    @property
+    def _inode_size(self) -> int:
+        return struct.calcsize(self.handle.form)
+
+    def add(self, tree: Watched) -> None:
+        with self._lock:
+            self._trees.append(tree)
+
+    def remove(self, tree: Watched) -> bool:
+        """Return whether no tree is left; the caller then closes this."""
+        with self._lock:
+            if tree in self._trees:
+                self._trees.remove(tree)
+            return not self._trees
+
+    def close(self) -> None:
+        if thread := getattr(self, "_thread", None):
+            self._closing.set()
+            if thread is not threading.current_thread():
+                thread.join()
+        for fd in (self._changes, self._opens, self._mount):
+            if fd >= 0:
+                os.close(fd)
+        self._changes = self._opens = self._mount = -1
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def collect_opens(self) -> None:
+        """Pass on all opens until now. Changes are collected first: what is opened may have been made just now."""
+        with self._lock:
+            self._read(self._opens, self._pass_opens)
+
+    def collect_changes(self) -> None:
+        with self._lock:
+            self._read(self._changes, self._pass_changes)
+
+    def open_file(self, handle: bytes) -> int | None:
+        """Open a file that an event named, for reading; None if it is gone."""
+        return open_by_handle(self._mount, self.handle.kind, handle)
+
+    def _empty(self) -> None:
+        poll = select.poll()
+        poll.register(self._changes, select.POLLIN)
+        poll.register(self._opens, select.POLLIN)
+        while not self._closing.is_set():
+            if poll.poll(1000):
+                self.collect_opens()
+                self.collect_changes()
+                self._closing.wait(_PAUSE_S)
+
+    def _read(self, fd: int, pass_on) -> None:
+        while True:
+            try:
+                data = os.read(fd, _READ)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._lose(f"the events could not be read: {error.strerror}")
+                return
+            pass_on(data)
+
+    def _lose(self, why: str) -> None:
+        for tree in self._trees:
+            tree.lose(why)
+
+    def _events(self, data: bytes):
+        """Yield (pid, handle) of each event of a file; an overflow makes all trees lose what they know."""
+        at, form = 0, self.handle
+        while at < len(data):
+            length, _, _, _, mask, _, pid = _HEAD.unpack_from(data, at)
+            if mask & _OVERFLOW:
+                self._lose("the queue of events overflowed")
+            elif length > _HANDLE_AT:
+                yield pid, data[at + _HANDLE_AT : at + _HANDLE_AT + form.size]
+            else:
+                self._lose("an event named no file")
+            at += length
+
+    def _inodes(self, data: bytes) -> set[int]:
+        """Return the inodes of a buffer of events."""
+        event = self._event
+        if len(data) % event.size == 0:  # as it always is, but for an overflow: then all in one go
+            found = set(event.iter_unpack(data))
+            if all(length == event.size for length, _ in found):
+                return {inode for _, inode in found}
+        form = self.handle.form
+        return {struct.unpack_from(form, handle)[0] for _, handle in self._events(data)}
+
+    def _pass_changes(self, data: bytes) -> None:
+        if not self._trees:
+            return
+        inodes = self._inodes(data)
+        for tree in self._trees:
+            tree.note_changes(inodes)
+
+    def _pass_opens(self, data: bytes) -> None:
+        if not self._trees:
+            return
+        own, form = os.getpid(), self.handle.form
+        known = self._inodes(data)
+        for tree in self._trees:
+            if not tree.knows_any(known):
+                continue
+            # This process writes by making new files, never through a mapping of one that a tree has.
+            opened = {struct.unpack_from(form, handle)[0]: handle for pid, handle in self._events(data) if pid != own}
+            tree.note_opens(opened)
+
+
+_kernels: dict[int, Kernel] = {}
+_kernels_lock = threading.Lock()
+
+
+def join(root: int, tree: Watched) -> Kernel:
+    """Add a tree to the kernel of its file system, which is made for the first one."""
+    with _kernels_lock:
+        device = os.fstat(root).st_dev
+        kernel = _kernels.get(device) or _kernels.setdefault(device, Kernel(root))
+        kernel.add(tree)
+        return kernel
+
+
+def leave(kernel: Kernel, tree: Watched) -> None:
+    with _kernels_lock:
+        if kernel.remove(tree):
+            for device in [device for device, known in _kernels.items() if known is kernel]:
+                del _kernels[device]
+            kernel.close()
+
+
+__all__ = ["Kernel", "join", "leave"]

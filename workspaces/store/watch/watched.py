@@ -1,0 +1,346 @@
+"""What is known of one watched tree between two snapshots, and what the next one has to look at.
+
+Everything known is of the last snapshot. An event of an inode that the tree had then makes its folders, and what the
+inode is if it is a folder, due for a look. Inodes that it did not have then need no events: they can only have come
+into the tree by a change of one of its folders, and what a snapshot finds new in a folder it reads and asks for
+writers. A file with a writer is looked at until it has none.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..file_system import is_ctime_trusted
+from .mounts import mounts_below
+from .writers import has_writer, sync_file
+
+if TYPE_CHECKING:
+    from ..stat_cache import CachedFolder
+    from .scan import WatchedScan
+
+DEFAULT_PROOF_EVERY = 50  # snapshots
+BASELINE, PROOF, WATCHED = "baseline", "proof", "watched"
+
+
+@dataclass
+class Hints:
+    """What one snapshot has to look at.
+
+    `mode`: WATCHED looks at `dirty` alone; PROOF walks everything and compares; BASELINE walks, with nothing known, and
+    asks of every file whether it has a writer. `below` are the folders that lead to dirty ones.
+    """
+
+    mode: str
+    dirty: set[str] = field(default_factory=set)
+    below: set[str] = field(default_factory=set)
+
+
+class Watched:
+    """One tree, by the paths of its folders relative to it ("" is the tree). Thread-safe; one snapshot at a time."""
+
+    def __init__(self, *, proof_every: int = DEFAULT_PROOF_EVERY):
+        self.proof_every = proof_every
+        self.how, self.why = "off", "no snapshot has been taken yet"
+        self.alarms = 0
+        self.kernel = None
+        self.folders: dict[str, CachedFolder] = {}
+        self.inodes: dict[str, array] = {}  # of the entries of each folder
+        self.folder_at: dict[int, str] = {}  # inode of a folder -> its path
+        self.inode_of: dict[str, int] = {}  # and back
+        self.places: dict[int, str | tuple[str, ...]] = {}  # inode of an entry -> its folders
+        self.notable: set[str] = set()  # folders with hard links or skipped entries, and those that lead to them
+        self._root: os.stat_result | None = None
+        self._stamp: tuple | None = None
+        self._mounts: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
+        self._lost = "no snapshot has been taken yet"
+        self._dirty: set[str] = set()
+        self._opened: dict[int, bytes] = {}
+        self.writers: dict[int, bytes] = {}
+        self._late: tuple[set[int], dict[int, bytes]] | None = None  # events during a scan
+        self._since_proof = 0
+
+    # -- events, from the kernel's thread --------------------------------------------------------------------------
+
+    def note_changes(self, inodes: set[int]) -> None:
+        with self._lock:
+            if self._late is not None:
+                self._late[0].update(inodes)
+            self._touch(inodes & self.places.keys())
+            self._touch_folders(inodes & self.folder_at.keys())
+
+    def knows_any(self, inodes: set[int]) -> bool:
+        with self._lock:
+            return self._late is not None or not self.places.keys().isdisjoint(inodes)
+
+    def note_opens(self, opened: dict[int, bytes]) -> None:
+        with self._lock:
+            if self._late is not None:
+                self._late[1].update(opened)
+            self._opened.update((inode, opened[inode]) for inode in opened.keys() & self.places.keys())
+
+    def lose(self, why: str) -> None:
+        """Forget what is known: the next snapshot walks."""
+        with self._lock:
+            self._lost = self._lost or why
+
+    def _touch(self, inodes) -> None:
+        for inode in inodes:
+            place = self.places[inode]
+            self._dirty.update((place,) if isinstance(place, str) else place)
+
+    def _touch_folders(self, inodes) -> None:
+        self._dirty.update(self.folder_at[inode] for inode in inodes)
+
+    def scan(self, live, sink, known, stamp: tuple, *, thorough: bool, prove: bool, holds) -> WatchedScan | None:
+        """Return the scan of an open tree for a snapshot; None where nothing is watched.
+
+        `known(folders)` returns the stat cache: from its file, or with these folders. `holds(id)` says whether the
+        store has an object. The scan's `remember` or `forget` must follow.
+        """
+        from .scan import WatchedScan
+
+        started_ns = time.time_ns()
+        if self.folders and not holds(self.folders[""].tree):
+            self.lose("a collection removed the last snapshot")
+        hints = self.begin(live.root, os.fsdecode(live.place), stamp, prove=prove or thorough)
+        if hints is None:
+            return None
+        if hints.mode != WATCHED:
+            started_ns = live.begin()
+        cache = known() if hints.mode == BASELINE else known(self.folders)
+        how = {"thorough": thorough, "started_ns": started_ns}
+        return WatchedScan(sink, cache, watched=self, hints=hints, **how)
+
+    # -- a snapshot ------------------------------------------------------------------------------------------------
+
+    def begin(self, root: int, path: str, stamp: tuple, *, prove: bool) -> Hints | None:
+        """Return what to look at; None where nothing is watched. `settle` or `undo` must follow."""
+        if not self._join(root):
+            return None
+        with self._lock:
+            if self._late is not None:
+                self._lost = self._lost or "the last snapshot came to no end"
+            self._late = (set(), {})
+        self._ask_for_writers()
+        self.kernel.collect_changes()
+        mounts = mounts_below(path)
+        with self._lock:
+            if self._is_lost(root, stamp):
+                self._stamp, self._root, self._mounts, self._lost = stamp, os.fstat(root), mounts, ""
+                self._dirty.clear()
+                return Hints(BASELINE)
+            dirty, self._dirty = self._dirty, set()
+            self._late = (set(), {})  # what has come until now is in `dirty`, or new to the scan
+            for mount in mounts ^ self._mounts:
+                dirty |= {mount, mount.rpartition("/")[0]}
+            self._mounts = mounts
+            self._since_proof += 1
+            dirty |= {"", ".handrail"}  # where a driver's mount point is left out by its content
+            is_due = prove or self._since_proof >= self.proof_every
+            return Hints(PROOF if is_due else WATCHED, dirty, _above(dirty))
+
+    def _join(self, root: int) -> bool:
+        """Return whether the kernel tells of changes; start that at first."""
+        if self.kernel is not None:
+            return True
+        if self.alarms or os.environ.get("HANDRAIL_WATCH") == "off":
+            self.how, self.why = "off", self.why if self.alarms else "HANDRAIL_WATCH=off"
+            return False
+        if not is_ctime_trusted(root):
+            self.how, self.why = "off", "the file times of this file system do not prove that a file is unchanged"
+            return False
+        from . import fanotify
+
+        try:
+            self.kernel = fanotify.join(root, self)
+        except OSError as error:
+            self.how, self.why = "off", f"the kernel refuses fanotify: {error.strerror or error}"
+            return False
+        self.how, self.why = self.kernel.how, "its changes are watched"
+        return True
+
+    def _is_lost(self, root: int, stamp: tuple) -> bool:
+        found = os.fstat(root)
+        same = self._root is not None and (found.st_dev, found.st_ino) == (self._root.st_dev, self._root.st_ino)
+        return bool(self._lost) or not same or stamp != self._stamp
+
+    def _ask_for_writers(self) -> None:
+        """Test what was opened since the last time, and what had a writer then; what has one now is due for a look.
+
+        Opens come first, then the test, then changes: who has closed a file before the test has raised an event, and
+        who opens it after the opens were read is among those of the next time.
+        """
+        self.kernel.collect_opens()
+        with self._lock:
+            asked, self._opened = self._opened, {}
+            before, self.writers = self.writers, {}
+        asked = before | asked
+        found = {inode: handle for inode, handle in asked.items() if self._has_writer(handle)}
+        with self._lock:
+            self.writers |= found
+            self._touch((found.keys() | before.keys()) & self.places.keys())
+
+    def _has_writer(self, handle: bytes) -> bool:
+        fd = self.kernel.open_file(handle)
+        if fd is None:
+            return False
+        try:
+            if not has_writer(fd):
+                return False
+            sync_file(fd)
+            return True
+        finally:
+            os.close(fd)
+
+    def found_writer(self, inode: int, handle: bytes) -> None:
+        """Note a file that the scan found open for writing."""
+        with self._lock:
+            self.writers[inode] = handle
+
+    def undo(self, hints: Hints) -> None:
+        """Make all due again that a snapshot looked at which was not kept."""
+        with self._lock:
+            self._late = None
+            if hints.mode == BASELINE:
+                self._lost = "the first snapshot was not kept"
+            self._dirty |= hints.dirty
+
+    def settle(self, hints: Hints, scan: WatchedScan) -> list[str]:
+        """Take over what a scan found. Return the paths that a PROOF found changed and no event had named."""
+        self.kernel.collect_opens()
+        self.kernel.collect_changes()
+        with self._lock:
+            missed = self._missed(hints, scan) if hints.mode == PROOF else []
+            if hints.mode == WATCHED:
+                self._update(scan)
+            else:
+                self._replace(scan)
+                self._since_proof = 0
+            changes, opens = self._late
+            self._late = None
+            self._touch(changes & self.places.keys())
+            self._touch_folders(changes & self.folder_at.keys())
+            self._opened.update((inode, opens[inode]) for inode in opens.keys() & self.places.keys())
+        return missed
+
+    def _missed(self, hints: Hints, scan: WatchedScan) -> list[str]:
+        """Return the folders that differ and were not due, nor have become so while the scan ran."""
+        writing = {place for inode in self.writers for place in _as_tuple(self.places.get(inode, ()))}
+        due = hints.dirty | self._dirty | writing
+        return sorted(path for path in scan.differing(self.folders) if path not in due)
+
+    def _forget(self) -> None:
+        for known in (self.folders, self.inodes, self.folder_at, self.inode_of, self.places, self.notable):
+            known.clear()
+
+    def _replace(self, scan: WatchedScan) -> None:
+        self._forget()
+        for node in scan.nodes():
+            self._add(node, scan.cached(node))
+        self._note_notable()
+
+    def _update(self, scan: WatchedScan) -> None:
+        looked_at = [node for node in scan.nodes() if node.inodes is not None]
+        is_notable = False
+        for node in looked_at:
+            if old := self.folders.get(node.path):
+                is_notable = is_notable or bool(old.linked or old.skipped)
+                gone = set(old.folders) - {name for name, _ in node.children} - set(node.kept)
+                for name in gone:
+                    is_notable |= self._drop(f"{node.path}/{name}" if node.path else name)
+                if self.inode_of[node.path] != node.inode:
+                    is_notable |= self._drop(node.path)
+                else:
+                    self._drop_places(node.path)
+        for node in looked_at:
+            self._add(node, scan.cached(node))
+        for node in scan.nodes():
+            if node.inodes is None and node.id != node.old.tree:
+                self.folders[node.path] = scan.cached(node)
+        if is_notable or any(node.linked or node.skipped for node in looked_at):
+            self._note_notable()
+
+    def _add(self, node, cached: CachedFolder) -> None:
+        self.folders[node.path], self.inodes[node.path] = cached, node.inodes
+        self.folder_at[node.inode], self.inode_of[node.path] = node.path, node.inode
+        for inode in node.inodes:
+            place = self.places.get(inode)
+            if place is None:
+                self.places[inode] = node.path
+            elif node.path not in _as_tuple(place):
+                self.places[inode] = (*_as_tuple(place), node.path)
+
+    def _drop_places(self, path: str) -> None:
+        for inode in self.inodes.get(path, ()):
+            left = tuple(place for place in _as_tuple(self.places.get(inode, ())) if place != path)
+            if not left:
+                self.places.pop(inode, None)
+            else:
+                self.places[inode] = left if len(left) > 1 else left[0]
+
+    def _drop(self, path: str) -> bool:
+        """Forget a folder and all below it. Return whether any of it was notable."""
+        old = self.folders.pop(path, None)
+        if old is None:
+            return False
+        self._drop_places(path)
+        self.inodes.pop(path, None)
+        inode = self.inode_of.pop(path)
+        if self.folder_at.get(inode) == path:
+            del self.folder_at[inode]
+        below = [self._drop(f"{path}/{name}" if path else name) for name in old.folders]
+        return bool(old.linked or old.skipped) or any(below)
+
+    def _note_notable(self) -> None:
+        found = {path for path, old in self.folders.items() if old.linked or old.skipped}
+        self.notable = found | _above(found)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def fail(self, missed: list[str]) -> None:
+        """Switch watching off for good: a walk found a change of which nothing had been heard."""
+        self.alarms += 1
+        shown = ", ".join(repr(path or ".") for path in missed[:3])
+        self.close(f"a walk found a change in {shown} of which the kernel had told nothing")
+
+    def close(self, why: str = "it is not up") -> None:
+        """Stop watching and forget everything."""
+        from . import fanotify
+
+        kernel, self.kernel = self.kernel, None
+        self.how, self.why = "off", why
+        if kernel is not None:
+            fanotify.leave(kernel, self)
+        with self._lock:
+            self._lost = self._lost or why
+            self._forget()
+            self._opened.clear()
+            self.writers.clear()
+            self._dirty.clear()
+            self._late = None
+
+
+def new_watch(**how) -> Watched:
+    return Watched(**how)
+
+
+def _as_tuple(place: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (place,) if isinstance(place, str) else place
+
+
+def _above(paths: set[str]) -> set[str]:
+    """Return all folders that lead to these paths."""
+    found = set()
+    for path in paths:
+        while path and (path := path.rpartition("/")[0]) not in found:
+            found.add(path)
+    return found
+
+
+__all__ = ["BASELINE", "DEFAULT_PROOF_EVERY", "PROOF", "WATCHED", "Hints", "Watched", "new_watch"]
