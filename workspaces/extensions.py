@@ -85,16 +85,19 @@ class Ports(Protocol):
     def open_questions(self, workspace) -> list[dict]:
         """Return [{kind, name, words, by, url}]: the open questions, for the hand-over."""
 
-    def ask_about_credential(self, workspace, wish: dict) -> tuple[str, str]:
-        """Make an action of a credential's use beyond its leash; return its id and digest. Problem."""
+    def ask_about_request(self, workspace, wish: dict, run: str) -> tuple[str, str]:
+        """Make an action of a request that the proxy holds open; return its id and digest. Problem.
 
-    def answer_about_credential(self, pk: str) -> str | None:
-        """Return "" for an approval that waits to be used, None while nobody has answered, else why it is no."""
+        Without a credential, that is the action about the host and method which the Run has already.
+        """
 
-    async def use_credential_once(self, pk: str, digest: str) -> None:
-        """Use the approval up. Problem 409 if it is no longer good, or a person edited the call."""
+    def answer_about_request(self, pk: str) -> str | None:
+        """Return "" for an approval, None while nobody has answered, else why it is no."""
 
-    def stop_asking_about_credential(self, pk: str) -> None:
+    async def use_approved_request(self, pk: str, digest: str) -> None:
+        """Use the approval. Problem 409 if it is no longer good, or a person edited the call."""
+
+    def stop_asking_about_request(self, pk: str) -> None:
         """Withdraw the action, as the program that asked went away."""
 
     def tell_person(self, user, text: str) -> None:

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from approvals.evaluation.calls import BROKER, sha256
-from approvals.evaluation.own_verbs import CREDENTIAL, OWN_VERBS
+from approvals.evaluation.own_verbs import HELD_OPEN, OWN_VERBS
 from approvals.models import Action, ActionEndCode, BoundFile, Decision, Revision, Status, Tier
 from approvals.questions import own_questions
 from dashboard.database import clock
@@ -109,7 +109,7 @@ def consume_by(decided_at) -> datetime:
 
 def needs_snapshot(tier: str, tool: str, workspace) -> bool:
     """Return whether a snapshot of the workspace is taken before a call of this tier."""
-    changes_nothing = tool in own_questions.TOOLS or tool == CREDENTIAL
+    changes_nothing = tool in own_questions.TOOLS or tool in HELD_OPEN
     return workspace is not None and tier in SNAPSHOT_TIERS and not changes_nothing
 
 

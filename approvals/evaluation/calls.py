@@ -142,7 +142,7 @@ def check(tool: str, arguments: dict, cwd: str | None, workspace, mode: str):
     """Raise Problem 422 for an invalid call, 403 for one by the broker that would change a file of the gate."""
     if not isinstance(tool, str) or not tool.strip() or len(tool) > 200 or not tool.isprintable():
         raise invalid("tool must be a name of at most 200 printable characters.")
-    if tool.startswith("Handrail.") or tool == "network.credential":
+    if tool.startswith("Handrail.") or tool in ("network.credential", "network.request"):
         raise invalid("Handrail's own operations have their own endpoints.")
     if not isinstance(arguments, dict):
         raise invalid("arguments must be a JSON object.")

@@ -19,7 +19,8 @@ from workspaces.models import Command, Operation, Terminal
 from workspaces.programs import terminals
 from workspaces.services import commands, git_export, idle, integrity, network, pull_requests
 
-CREDENTIAL = "network.credential"
+CREDENTIAL, REQUEST = "network.credential", "network.request"
+HELD_OPEN = (CREDENTIAL, REQUEST)  # asked for by the egress proxy, which does it once it is approved
 HOW_LONG = {"once": " once", "environment": " and its environment"}
 
 
@@ -170,6 +171,12 @@ OWN_VERBS = {
         None,
         can_undo=False,
         effect="The request is held open. An approval sends it with the credential, once.",
+    ),
+    REQUEST: OwnVerb(
+        "Send {method} requests to {host} in this run of {key}; the first is for {path}",
+        None,
+        can_undo=False,
+        effect="The request is held open. An answer holds for this host and method until the run ends.",
     ),
 }
 PUSHES = [tool for tool, verb in OWN_VERBS.items() if verb.pushes]

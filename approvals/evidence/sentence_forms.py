@@ -44,6 +44,7 @@ CALLS = (
     _("Takes a snapshot of the files and clears the warning."),
     _("It takes effect by itself, for you too: in git, your editor, your shell or your CI."),
     _("The request is held open. An approval sends it with the credential, once."),
+    _("The request is held open. An answer holds for this host and method until the run ends."),
 )
 PUSHES = (
     _("Pushes to the source ({address})."),

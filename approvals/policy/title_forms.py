@@ -138,6 +138,7 @@ TITLES = (
     _("Accept the files of {key} as they are"),
     _("Put {path} back into {key}, where a held program made it"),
     _("Use the credential {name} beyond its leash: {what}"),
+    _("Send {what} requests to {host} in this run of {key}; the first is for {path}"),
     _("Review a plan"),
     _("Answer a question"),
     _("Answer {n} questions"),

@@ -4,10 +4,10 @@
 
 from approvals.actions.ask_first import ask as ask_a_person
 from approvals.actions.ask_first import runs_without_approval
-from approvals.actions.credential_uses import answer as answer_about_credential
-from approvals.actions.credential_uses import ask as ask_about_credential
-from approvals.actions.credential_uses import stop_asking as stop_asking_about_credential
-from approvals.actions.credential_uses import use_once as use_credential_once
+from approvals.actions.held_requests import answer as answer_about_request
+from approvals.actions.held_requests import ask as ask_about_request
+from approvals.actions.held_requests import stop_asking as stop_asking_about_request
+from approvals.actions.held_requests import use as use_approved_request
 from approvals.actions.transitions import agents_running as agents_at_work
 from approvals.actions.transitions import name_of as name_of_action
 from approvals.agent_runs import scheduled as agent_jobs

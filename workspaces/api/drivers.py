@@ -40,8 +40,14 @@ def _shown(environment: Environment, runners: list[Runner] | None = None) -> dic
 
 
 class Egress(schemas.Strict):
-    setup: list[str] = Field([], max_length=200)
-    agent: list[str] = Field([], max_length=200)
+    setup: list[str] = Field(
+        [], max_length=200, description="example.org, *.example.org, example.org:8443, or a preset"
+    )
+    agent: list[str] = Field(
+        [],
+        max_length=200,
+        description="the same, or with methods and paths: api.github.com READ,POST /repos/acme/*; other requests ask",
+    )
 
 
 class SecretNames(schemas.Strict):

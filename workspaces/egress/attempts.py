@@ -14,6 +14,7 @@ class BlockCode(StrEnum):
     INVALID_REQUEST = "invalid_request"
     HOST_MISMATCH = "host_mismatch"
     UNVERIFIABLE = "unverifiable"
+    NOT_COVERED = "not_covered"  # by the environment's rules by method and path
 
 
 class Block(NamedTuple):

@@ -7,11 +7,13 @@ value, and only over TLS that this proxy opened.
 import base64
 import binascii
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .names import BadName, host_and_port
 
 PORT = 443
+READ = "READ"
 METHOD = re.compile(r"[A-Z]{1,20}")
 HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
 # Of the connection or the proxy itself, or read by servers in ways of their own.
@@ -34,19 +36,26 @@ class BadLeash(ValueError):
 
 
 @dataclass(frozen=True)
-class HostLeash:
-    """What a credential may do at one host. `*` at the end of a path is anything below; elsewhere it is one segment."""
+class Scope:
+    """Requests to one host. `*` at the end of a path is anything below; elsewhere it is one segment."""
+
+    paths: tuple[str, ...]
+    methods: frozenset[str]  # "*": any; READ: all that only read (reads.py)
+
+    def covers(self, method: str, path: str, *, reads: bool = False) -> bool:
+        """Return whether a request is among them; one whose path can be read in more than one way seldom is."""
+        fits = "*" in self.methods or (method != READ and method in self.methods) or (reads and READ in self.methods)
+        if not fits:
+            return False
+        return "/*" in self.paths or (is_clear_path(path) and any(_names(one, path) for one in self.paths))
+
+
+@dataclass(frozen=True)
+class HostLeash(Scope):
+    """What a credential may do at one host."""
 
     host: str
     port: int
-    paths: tuple[str, ...]
-    methods: frozenset[str]  # "*": any
-
-    def covers(self, method: str, path: str) -> bool:
-        """Return whether a request is within the leash; one whose path can be read in more than one way seldom is."""
-        if not {"*", method} & self.methods:
-            return False
-        return "/*" in self.paths or (is_clear_path(path) and any(_names(one, path) for one in self.paths))
 
 
 def is_clear_path(path: str) -> bool:
@@ -129,19 +138,32 @@ def read_host(wish: dict) -> HostLeash:
         raise BadLeash(f"{wish['host'][:100]!r}: {error}") from None
     if port == 80:
         raise BadLeash("A credential goes over TLS alone, which port 80 is not for.")
-    paths, methods = tuple(wish.get("paths") or ["/*"]), [one.upper() for one in wish.get("methods") or ["GET"]]
+    scope = read_scope(wish.get("paths") or (), wish.get("methods") or ())
+    return HostLeash(scope.paths, scope.methods, host, port)
+
+
+def read_scope(paths: Iterable[str], methods: Iterable[str]) -> Scope:
+    """Return the scope of these paths and methods; without any, all paths and GET. Raise BadLeash."""
+    paths, methods = tuple(paths) or ("/*",), [one.upper() for one in methods] or ["GET"]
     for path in paths:
-        if (
-            not path.startswith("/")
-            or "?" in path
-            or "#" in path
-            or not path.isprintable()
-            or UNCLEAR_PATH.search(path)
-        ):
+        is_plain = path.startswith("/") and not set("?#") & set(path) and path.isprintable() and " " not in path
+        if not is_plain or UNCLEAR_PATH.search(path):
             raise BadLeash(f"{path[:100]!r} is no path: it begins with / and can be read in one way, as /repos/acme/*.")
     if len(paths) > MAX_PATHS:
         raise BadLeash(f"At most {MAX_PATHS} paths at one host.")
     if not all(one == "*" or METHOD.fullmatch(one) for one in methods):
-        raise BadLeash("A method is a word such as GET or POST; * is any.")
+        raise BadLeash("A method is a word such as GET or POST; READ is all that only reads, and * is any.")
     more = {"HEAD"} if "GET" in methods else set()
-    return HostLeash(host, port, paths, frozenset(methods) | more)
+    return Scope(paths, frozenset(methods) | more)
+
+
+def read_words(line: str) -> dict:
+    """Return {host, methods, paths} of a line as people write it: `api.github.com GET,POST /repos/acme/*`."""
+    host, *words = line.split()
+    methods = words.pop(0).split(",") if words and not words[0].startswith("/") else []
+    return {"host": host, "methods": methods, "paths": words}
+
+
+def written(one: dict) -> str:
+    """Return {host, methods, paths} as people write it."""
+    return " ".join([one["host"], ",".join(one["methods"]), *one["paths"]])

@@ -7,21 +7,22 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from dashboard.net.upstream import Upstream
 
 from . import by_proxy, internal_api
+from .access_rules import AccessRules
 from .addresses import Network, Resolve, Unresolved, resolve_by_system, resolve_public
 from .answers import Refused, linger, send_error
 from .attempts import Attempt, Block, BlockCode
 from .http_head import BadHead, RequestHead, basic, read_request
 from .listeners import NoListeners
 from .names import HANDRAIL, BadName, host_and_port, host_name, split_authority
-from .opened import Leashes, Opened
+from .opened import Opened
 from .own_loopback import target_of
 from .passes import Passes
 from .relay import DISCONNECTED, HOLD_TIMEOUT, Flow, Peer, exchange, tunnel
+from .request_gate import Leashes, Opening, RequestGate
 from .tls_sni import UNRECOGNIZED_NAME_ALERT, BadHello, read_hello
 
 logger = logging.getLogger("handrail.egress")
@@ -32,28 +33,6 @@ MAX_CONNECTIONS = 256  # of one Run at the same time
 READ_BUFFER_BYTES = 256 * 1024
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 Back = Callable[[tuple[str, ...], int], Awaitable[Peer]]
-
-
-class AccessRules(Protocol):
-    """The rules and the log of one Run; the proxy calls these methods."""
-
-    async def check(self, host: str, port: int) -> Block | None:
-        """Return None when the Run may reach the host now, else why not."""
-
-    async def admit(self, attempt: Attempt) -> Block | None:
-        """Log the connection as allowed and consume a single-use allowance.
-
-        Return None, or why not when the allowance is gone.
-        """
-
-    def log_blocked(self, attempt: Attempt) -> None:
-        """Log the connection as blocked."""
-
-    def log_ended(self, attempt: Attempt) -> None:
-        """Log the bytes relayed by an allowed connection that has ended."""
-
-    def how_to_allow(self, host: str, port: int) -> str:
-        """Return a message for the program on how to get a blocked host allowed."""
 
 
 class Proxy:
@@ -310,35 +289,52 @@ class Proxy:
             self.passes.began(attempt.token, asyncio.current_task())
         attempt.allowed = True
 
+    async def _opening(self, attempt: Attempt) -> Opening:
+        """Return why TLS to the host is opened, or its requests are checked. Block one that cannot be opened here."""
+        try:
+            return await self.leashes.at(attempt.host, attempt.port) if self.leashes is not None else Opening()
+        except Refused as refused:
+            self._block(attempt, Block(BlockCode.NOT_COVERED, str(refused)))
+
+    def _gate(self, opening: Opening, attempt: Attempt) -> RequestGate:
+        return RequestGate(self.leashes, opening, attempt, self.rules.log_blocked)
+
     async def _forward(self, program: Peer, head: RequestHead, attempt: Attempt, host: Peer | None = None):
+        rules, body = Opening(scopes=(await self._opening(attempt)).scopes), None  # no credential in plain HTTP
+        if rules:
+            await self._refuse_unlisted(attempt)
+            head, body = await self._gate(rules, attempt).passed(head, program)
         host = host or await self._connect(attempt, plain=not head.asks_for_websocket)
         named = attempt.host if attempt.port == 80 else f"{attempt.host}:{attempt.port}"
         try:
             await self._admit(attempt)
-            await self._exchange(program, host, head, Flow(attempt), named)
+            await self._exchange(program, host, head, Flow(attempt), named, body)
         finally:
             if attempt.allowed:
                 self.rules.log_ended(attempt)
             await host.close()
 
-    async def _exchange(self, program: Peer, host: Peer, head: RequestHead, flow: Flow, named: str):
+    async def _exchange(
+        self, program: Peer, host: Peer, head: RequestHead, flow: Flow, named: str, body: bytes | None = None
+    ):
         send = head.forwarded_for_websocket if head.asks_for_websocket else head.forwarded
         more = []
         if host.proxy is not None:
             head = replace(head, target=f"http://{named}{head.target}")
             send = head.forwarded
             more = [("proxy-authorization", host.proxy.authorization)] if host.proxy.user else []
-        request = send(("host", named), *more, without=frozenset({"host"}))
+        without = {"host"} if body is None else {"host", "expect"}
+        request = send(("host", named), *more, without=frozenset(without))
         try:
-            await exchange(program, host, flow, head.connection, request)
+            await exchange(program, host, flow, head.connection, request, body=body)
         except BadHead as error:
             raise Refused(502, f"{named} gave no answer that can be passed on. {error}") from None
 
     async def _tunnel(self, program: Peer, attempt: Attempt):
-        credentials = await self.leashes.at(attempt.host, attempt.port) if self.leashes is not None else ()
-        if credentials:  # the host is connected to once a request may be sent, which a person may have to allow
+        if opening := await self._opening(attempt):
+            # The host is connected to once a request may be sent, which a person may have to allow.
             await self._refuse_unlisted(attempt)
-        host = None if credentials else await self._connect(attempt)
+        host = None if opening else await self._connect(attempt)
         try:
             program.writer.write(ESTABLISHED)
             async with asyncio.timeout(HEAD_TIMEOUT):
@@ -346,7 +342,7 @@ class Proxy:
             if first != b"\x16":
                 await self._plain_in_tunnel(program, attempt, host, first)
             elif hello := await self._admitted_hello(program, attempt, first):
-                await self._tls(program, attempt, host, hello, credentials)
+                await self._tls(program, attempt, host, hello, opening)
         except DISCONNECTED:
             if not attempt.allowed and not attempt.block:
                 attempt.block = Block(BlockCode.UNVERIFIABLE, "it ended before its host could be compared")
@@ -356,11 +352,10 @@ class Proxy:
             if host is not None:
                 await host.close()
 
-    async def _tls(self, program: Peer, attempt: Attempt, host: Peer | None, hello: bytes, credentials):
+    async def _tls(self, program: Peer, attempt: Attempt, host: Peer | None, hello: bytes, opening: Opening):
         try:
             if host is None:
-                connect = partial(self._connect, attempt)
-                await Opened(self.leashes, credentials, attempt, connect, self.rules.log_blocked).serve(program, hello)
+                await Opened(self._gate(opening, attempt), partial(self._connect, attempt)).serve(program, hello)
             else:
                 await tunnel(program, host, Flow(attempt), hello)
         finally:

@@ -102,8 +102,11 @@ async def exchange(
     request: h11.Request,
     *,
     until_closed: bool = False,
+    body: bytes | None = None,
 ):
     """Send `request` to the host and relay its body and the response; bytes after the body are not used.
+
+    `body` is the request's body if it was read already.
 
     Where the request asks for a WebSocket and the host agrees, both directions are relayed until both have ended.
 
@@ -113,9 +116,13 @@ async def exchange(
     server = h11.Connection(h11.CLIENT, MAX_HEAD_BYTES)
     async with flow.idle_timeout():
         await flow.up([server.send(request)], host)
-        body = asyncio.create_task(_body(request, program.reader, client, server, flow.up, host))
+        sending = asyncio.create_task(
+            pass_body(request, program.reader, client, server, flow.up, host)
+            if body is None
+            else send_whole(body, server, flow, host)
+        )
         answer = asyncio.create_task(_answer(program, host, flow, client, server))
-        tasks = [answer, body, *([asyncio.create_task(_closed(program, body))] if until_closed else ())]
+        tasks = [answer, sending, *([asyncio.create_task(_closed(program, sending))] if until_closed else ())]
         try:
             await asyncio.wait((answer, *tasks[2:]), return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
@@ -136,7 +143,7 @@ async def _answer(program: Peer, host: Peer, flow: Flow, client: h11.Connection,
         await flow.down([client.send(switched(response))], program)
         return True
     await flow.down([client.send(forwarded_response(response))], program)
-    await _body(response, host.reader, server, client, flow.down, program)
+    await pass_body(response, host.reader, server, client, flow.down, program)
     return False
 
 
@@ -157,7 +164,9 @@ async def _final_response(program: Peer, host: Peer, flow: Flow, client: h11.Con
     return response
 
 
-async def _body(head, reader: asyncio.StreamReader, source: h11.Connection, target: h11.Connection, pass_on, to: Peer):
+async def pass_body(
+    head, reader: asyncio.StreamReader, source: h11.Connection, target: h11.Connection, pass_on, to: Peer
+):
     """Relay the body that `source` receives in the framing of `target`. Drop chunk extensions and trailers."""
     parts, ended = _available(source, target)
     if not ended and (lengths := [value for name, value in head.headers if name == b"content-length"]):
@@ -167,6 +176,12 @@ async def _body(head, reader: asyncio.StreamReader, source: h11.Connection, targ
         parts, ended = _available(source, target)
         if parts:
             await pass_on(parts, to)
+
+
+async def send_whole(body: bytes, target: h11.Connection, flow: Flow, host: Peer):
+    """Send a body that was read already."""
+    parts = [target.send(h11.Data(data=body))] if body else []
+    await flow.up([*parts, target.send(h11.EndOfMessage())], host)
 
 
 async def _exactly(size: int, reader: asyncio.StreamReader, pass_on, to: Peer):

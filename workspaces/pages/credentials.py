@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from dashboard.models import Team
 from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, ask_first, carry_out, must, signed_in
+from workspaces.egress import leash
 from workspaces.models import Credential
 from workspaces.pages.secrets import PLAIN, NeverShown
 from workspaces.secrets import credentials
@@ -63,7 +64,7 @@ class CredentialForm(forms.Form):
             self.fields["value"].help_text = gettext("Leave empty to keep the current value. Never shown again.")
             self.initial |= {"header": credential.header, "variable": credential.variable}
             self.initial |= {"environments": ", ".join(credential.environments)}
-            self.initial["hosts"] = "\n".join(leash_line(one) for one in credential.hosts)
+            self.initial["hosts"] = "\n".join(leash.written(one) for one in credential.hosts)
         elif len(teams) == 1:
             self.fields["team"].widget = forms.HiddenInput()
             self.initial["team"] = teams[0].slug
@@ -71,20 +72,10 @@ class CredentialForm(forms.Form):
     def wish(self) -> dict:
         """Return what `credentials.save` takes."""
         given = self.cleaned_data
-        hosts = [_host(line.split()) for line in given["hosts"].splitlines() if line.strip()]
+        hosts = [leash.read_words(line) for line in given["hosts"].splitlines() if line.strip()]
         names = [name.strip() for name in given["environments"].split(",") if name.strip()]
         more = {"value": given["value"] or None, "hosts": hosts, "environments": names}
         return {"header": given["header"], "variable": given["variable"]} | more
-
-
-def leash_line(one: dict) -> str:
-    """Return a host of a leash as people write it: host, methods, paths."""
-    return " ".join([one["host"], ",".join(one["methods"]), *one["paths"]])
-
-
-def _host(words: list[str]) -> dict:
-    methods = words[1].split(",") if len(words) > 1 and not words[1].startswith("/") else []
-    return {"host": words[0], "methods": methods, "paths": words[2 if methods else 1 :]}
 
 
 def _teams(caller) -> list[Team]:
@@ -102,7 +93,7 @@ def _must_have_teams(request) -> list[Team]:
 @require_safe
 def index(request):
     rows = Credential.objects.filter(team__in=_must_have_teams(request)).select_related("team")
-    found = [(row, [leash_line(one) for one in row.hosts]) for row in rows.order_by("name", "team__name")[:500]]
+    found = [(row, [leash.written(one) for one in row.hosts]) for row in rows.order_by("name", "team__name")[:500]]
     return render(request, "workspaces/credentials.html", {"nav": "secrets", "credentials": found})
 
 

@@ -241,7 +241,9 @@ class EnvironmentForm(AgentFields):
         placeholder="api.example.com",
         max_length=20_000,
         help_text=gettext_lazy(
-            "Applies after setup. Other hosts are blocked; they can be allowed on the Network page."
+            "Applies after setup. Other hosts are blocked; they can be allowed on the Network page. With methods and"
+            " paths, such as api.github.com READ,POST /repos/acme/*, TLS to the host is opened, and any other request"
+            " asks. READ is all that only reads. Presets: @registries, @read-github, @read-gitlab, @docs."
         ),
     )
     memory_mb = _number(gettext_lazy("Memory in MB"), 1024**2, least=64, help_text=_default_of("memory_bytes"))

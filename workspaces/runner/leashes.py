@@ -1,8 +1,9 @@
-"""The credentials of one Run, as the egress proxy asks for them (workspaces/egress/opened.py)."""
+"""The credentials and rules by method of one Run, for the egress proxy (workspaces/egress/request_gate.py)."""
 
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from dashboard.net import outbound
@@ -10,11 +11,14 @@ from dashboard.net.trust import with_more
 from dashboard.problems import Problem
 from workspaces import extensions
 from workspaces.egress import authority
+from workspaces.egress.answers import Refused
+from workspaces.egress.http_rules import Line, scopes_at
 from workspaces.egress.leash import Leashed
-from workspaces.egress.opened import Use
+from workspaces.egress.request_gate import Opening, Use
 from workspaces.host import paths
 from workspaces.models import Workspace
 from workspaces.secrets import credentials
+from workspaces.services import network
 from workspaces.shim.redact import Redactor
 
 KNOWN_SECONDS = 1.0  # a credential that was deleted is used for so long at most
@@ -43,10 +47,11 @@ def file_of(workspace) -> Path:
 def trust_of(workspace) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return (files below /etc, variables) with which a new Run trusts what the proxy opens; nothing without need.
 
-    That is where a credential names the workspace's environment, and where a company's own authorities are set.
+    That is where a credential names the workspace's environment, where its list has methods, and where a company's own
+    authorities are set.
     """
     more = []
-    if credentials.of_workspace(workspace):
+    if credentials.of_workspace(workspace) or any(line.scope for line in network.lines(workspace.environment, "agent")):
         authority.make(file_of(workspace))
         more.append(authority.Authority(file_of(workspace)).certificate)
     if company := outbound.upstream().authorities:
@@ -58,31 +63,39 @@ def trust_of(workspace) -> tuple[dict[str, bytes], dict[str, str]]:
 
 
 class RunLeashes:
-    """The credentials of one Run; implements egress.opened.Leashes."""
+    """The credentials and rules by method of one Run; implements egress.request_gate.Leashes."""
 
-    def __init__(self, daemon, workspace_id):
-        self.daemon, self.workspace_id = daemon, workspace_id
+    def __init__(self, daemon, workspace_id, run_id):
+        self.daemon, self.workspace_id, self.run_id = daemon, workspace_id, str(run_id)
         self.tls = outbound.tls
         self._authority: authority.Authority | None = None
         self._known: list[Leashed] = []
+        self._lines: list[Line] = []
         self._until = 0.0
+        self._asking: dict[tuple, _Asked] = {}  # by host and method, for requests without a credential
 
     @property
     def authority(self) -> authority.Authority:
         return self._authority
 
-    async def at(self, host: str, port: int) -> Sequence[Leashed]:
+    async def at(self, host: str, port: int) -> Opening:
         if time.monotonic() >= self._until:
-            self._known = await self.daemon.thread(self._read)
+            self._known, self._lines = await self.daemon.thread(self._read)
             self._until = time.monotonic() + KNOWN_SECONDS
-        return [one for one in self._known if one.at(host, port)]
+        found = Opening([one for one in self._known if one.at(host, port)], scopes_at(self._lines, host, port))
+        if found.scopes and self._authority is None:
+            raise Refused(
+                403, "its methods can't be checked, as the workspace trusts no authority yet: pause and resume it"
+            )
+        return found
 
-    def _read(self) -> list[Leashed]:
+    def _read(self) -> tuple[list[Leashed], list[Line]]:
         workspace = self._workspace()
         if self._authority is None and file_of(workspace).exists():
             self._authority = authority.Authority(file_of(workspace))
         # Without an authority the workspace was started before it had a credential: its programs would trust nothing.
-        return credentials.leashed(workspace) if self._authority is not None else []
+        known = credentials.leashed(workspace) if self._authority is not None else []
+        return known, network.lines(workspace.environment, "agent")
 
     def _workspace(self) -> Workspace:
         return Workspace.objects.select_related("environment", "team").get(pk=self.workspace_id)
@@ -91,31 +104,86 @@ class RunLeashes:
         await self.daemon.thread(self._note, use)
 
     def _note(self, use: Use):
-        host = use.host if use.port == 443 else f"{use.host}:{use.port}"
-        credentials.note_use(self._workspace(), use.credential, {"host": host, "method": use.method, "path": use.path})
+        data = {"host": _shown(use), "method": use.method, "path": use.path}
+        credentials.note_use(self._workspace(), use.credential, data)
+
+    def answered(self, use: Use) -> str | None:
+        known = self._asking.get(_alike(use))
+        return known.answer if known else None
 
     async def ask(self, use: Use) -> str:
+        if use.credential is not None:
+            return await self._asked(use)
+        known = self._asking.get(_alike(use))
+        if known is None or known.is_over:
+            known = self._asking[_alike(use)] = _Asked(asyncio.create_task(self._asked(use)))
+        return await known.wait()
+
+    async def _asked(self, use: Use) -> str:
         pk = None
         try:
-            pk, digest = await self.daemon.thread(self._asked, use)
-            while (why := await self.daemon.thread(extensions.ports.answer_about_credential, pk)) is None:
+            pk, digest = await self.daemon.thread(self._submitted, use)
+            while (why := await self.daemon.thread(extensions.ports.answer_about_request, pk)) is None:
                 await asyncio.sleep(LOOK_SECONDS)
             if not why:
-                pk, used = None, pk
-                await extensions.ports.use_credential_once(used, digest)
-                await self.used(use)
+                pk, approved = None, pk
+                await extensions.ports.use_approved_request(approved, digest)
+                if use.credential is not None:
+                    await self.used(use)
             return why
         except Problem as problem:
             return problem.detail
         finally:
             if pk is not None:  # the program went away
-                await asyncio.shield(self.daemon.thread(extensions.ports.stop_asking_about_credential, pk))
+                await asyncio.shield(self.daemon.thread(extensions.ports.stop_asking_about_request, pk))
 
-    def _asked(self, use: Use) -> tuple[str, str]:
-        host = use.host if use.port == 443 else f"{use.host}:{use.port}"
-        wish = {"credential": use.credential.name, "host": host, "method": use.method, "path": use.path}
-        wish |= {"has_query": use.query, "body_bytes": use.body_bytes, "body_sha256": use.body_sha256}
-        return extensions.ports.ask_about_credential(self._workspace(), wish)
+    def _submitted(self, use: Use) -> tuple[str, str]:
+        wish = {"host": _shown(use), "method": _method(use), "path": use.path, "has_query": use.query}
+        wish |= {"body_bytes": use.body_bytes, "body_sha256": use.body_sha256}
+        if use.credential is not None:
+            wish["credential"] = use.credential.name
+        return extensions.ports.ask_about_request(self._workspace(), wish, self.run_id)
 
     def scrubber(self, found: Sequence[Leashed]) -> Redactor:
         return Redactor([(one.name, one.value) for one in found])
+
+
+@dataclass
+class _Asked:
+    """A question that several requests of a Run wait for; it is withdrawn when the last of them has gone away."""
+
+    task: asyncio.Task
+    waiting: int = 0
+
+    @property
+    def answer(self) -> str | None:
+        is_answered = self.task.done() and not self.task.cancelled() and not self.task.exception()
+        return self.task.result() if is_answered else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody will answer it any more."""
+        return self.task.cancelling() > 0 or (self.task.done() and self.answer is None)
+
+    async def wait(self) -> str:
+        self.waiting += 1
+        try:
+            return await asyncio.shield(self.task)
+        finally:
+            self.waiting -= 1
+            if not self.waiting and not self.task.done():
+                self.task.cancel()
+                await asyncio.gather(self.task, return_exceptions=True)
+
+
+def _alike(use: Use) -> tuple:
+    return use.host, use.port, _method(use)
+
+
+def _method(use: Use) -> str:
+    """Return the method as a person is asked about it: of GraphQL with what it may change."""
+    return f"{use.method} ({use.writes})" if use.writes else use.method
+
+
+def _shown(use: Use) -> str:
+    return use.host if use.port == 443 else f"{use.host}:{use.port}"

@@ -56,7 +56,7 @@ class Tally:
 
 @dataclass
 class RunRules:
-    """One Run as the proxy sees it; implements egress.proxy.AccessRules."""
+    """One Run as the proxy sees it; implements egress.access_rules.AccessRules."""
 
     daemon: object
     workspace_id: object
@@ -224,7 +224,7 @@ class Network:
             back=partial(connect_back, self.daemon, self._opener, owner),
             own_names=own_names(workspace),
             upstream=settings.HANDRAIL_UPSTREAM,
-            leashes=RunLeashes(self.daemon, workspace.pk) if rules.is_leashed else None,
+            leashes=RunLeashes(self.daemon, workspace.pk, owner.run_id) if rules.is_leashed else None,
         )
 
     def is_open(self, run_id) -> bool:

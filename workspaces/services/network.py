@@ -12,6 +12,7 @@ from dashboard.problems import conflict, invalid
 from dashboard.web import lookup
 from workspaces import lifecycle, operations
 from workspaces.egress.attempts import Attempt, Block, BlockCode
+from workspaces.egress.http_rules import Line, read_line
 from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule
 from workspaces.egress.passes import proxy_address
 from workspaces.models import Allowance, Contact, EgressDay, Environment, Operation, Run, Workspace
@@ -57,15 +58,21 @@ def environment_variables(workspace, token: str = "") -> dict[str, str]:
 # Lists ---------------------------------------------------------------------------------------------------------------
 
 
-def listed(environment: Environment, phase: str) -> list[Rule]:
-    """Return the environment's rules for a phase; one that cannot be parsed allows nothing."""
+def lines(environment: Environment, phase: str) -> list[Line]:
+    """Return the environment's lines for a phase; one that cannot be read, or held to, allows nothing."""
     found = []
     for text in environment.egress.get(phase) or []:
         try:
-            found.append(read_rule(str(text)))
+            found.append(read_line(str(text)))
         except BadName:
             continue
-    return found
+    opens = phase == "agent" and environment.capabilities.network
+    return [line for line in found if opens or line.scope is None]
+
+
+def listed(environment: Environment, phase: str) -> list[Rule]:
+    """Return the hosts that the environment allows in a phase."""
+    return [line.rule for line in lines(environment, phase)]
 
 
 def agent_rules(workspace) -> list[str]:
@@ -144,6 +151,8 @@ def check_request(workspace, request: dict) -> dict:
         raise invalid(str(error)) from None
     if rule.below and scope == "once":
         raise invalid("A wildcard can't be allowed once; name one host.")
+    if any(line.scope and line.rule == rule for line in lines(workspace.environment, phase)):
+        raise conflict(f"{rule} is on the list with methods: a request that they do not cover asks by itself.")
     return {"host": str(rule), "scope": scope, "phase": phase}
 
 
@@ -292,7 +301,7 @@ def state_of(workspace: Workspace) -> dict:
     return {
         "has_managed_network": has_managed_network(workspace),
         "phase": phase_of(workspace),
-        "lists": {phase: [str(rule) for rule in listed(environment, phase)] for phase in PHASES},
+        "lists": {phase: [str(line) for line in lines(environment, phase)] for phase in PHASES},
         "allowances": allowances,
         "blocked": [row for row in rows if not row.allowed and row.code != BlockCode.UNRESOLVED],
         "unresolved": [row for row in rows if row.code == BlockCode.UNRESOLVED],

@@ -8,7 +8,7 @@ import pytest
 
 from approvals import evidence
 from approvals.evaluation.calls import Call
-from approvals.evaluation.own_verbs import CREDENTIAL, OWN_VERBS, PUSHES, title_of, tool_of
+from approvals.evaluation.own_verbs import HELD_OPEN, OWN_VERBS, PUSHES, title_of, tool_of
 from dashboard.problems import Problem
 from tests.support import CHECKOUT
 
@@ -39,7 +39,7 @@ def test_each_verb_has_a_title_an_effect_and_a_function_that_does_it(tool):
     assert evidence.evidence_of  # registers what gathers evidence
     verb = OWN_VERBS[tool]
     assert "{" not in title_of(tool, WISH, WORKSPACE)
-    if tool != CREDENTIAL:  # which the egress proxy does, once it is approved
+    if tool not in HELD_OPEN:  # which the egress proxy does, once it is approved
         assert list(inspect.signature(verb.perform).parameters) == ["workspace", "wish", "by"]
     assert bool(verb.effect) != bool(verb.gather)
     assert verb.is_quick or verb.gather
@@ -48,14 +48,14 @@ def test_each_verb_has_a_title_an_effect_and_a_function_that_does_it(tool):
 def test_only_pushes_pull_requests_hosts_input_and_ended_programs_cannot_be_undone():
     final = {tool.removeprefix("Handrail.") for tool, verb in OWN_VERBS.items() if not verb.can_undo}
     ends = {"Terminal", "Type", "Cancel", "StopOperation"}
-    assert final == {"Push", "PullRequest", "Allow", "network.credential"} | ends
+    assert final == {"Push", "PullRequest", "Allow", *HELD_OPEN} | ends
     assert PUSHES == ["Handrail.Push", "Handrail.PullRequest"]
 
 
 def test_the_functions_that_ask_a_person_first_name_exactly_the_verbs_of_the_registry():
     asked = {tool_of(verb) for path in (CHECKOUT / "workspaces").rglob("*.py") for verb in verbs_in(path)}
     # Asked for by Handrail itself (approvals.broker.quarantine_cards, workspaces.runner.leashes).
-    unasked = {"Handrail.PutBack", "network.credential"}
+    unasked = {"Handrail.PutBack", *HELD_OPEN}
     assert asked | unasked == set(OWN_VERBS)
 
 
@@ -75,7 +75,8 @@ def constant(tree, name: str) -> str:
     return given[0].value.value
 
 
-def test_no_agent_submits_a_use_of_a_credential_itself():
+@pytest.mark.parametrize("tool", HELD_OPEN)
+def test_no_agent_submits_what_the_proxy_asks_about_itself(tool):
     with pytest.raises(Problem, match="have their own endpoints"):
-        Call(CREDENTIAL, {"credential": "github"})
+        Call(tool, {"credential": "github"})
     assert Call("network.scan", {}).tool == "network.scan"

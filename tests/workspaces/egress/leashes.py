@@ -4,7 +4,9 @@ import contextlib
 import ssl
 
 from workspaces.egress import authority
+from workspaces.egress.http_rules import read_lines, scopes_at
 from workspaces.egress.leash import Leashed, read_header, read_host
+from workspaces.egress.request_gate import Opening
 from workspaces.shim.redact import Redactor
 
 NAME = "allowed.test"
@@ -13,9 +15,9 @@ STAND_IN = "ghp_xxxxStandInStandInStandInxxx5678"
 
 
 class Leashes:
-    """`asked` and `uses` are what came; `answers` what is said to a use beyond the leash."""
+    """`asked` and `uses` are what came; `answers` what is said to a use beyond the leash, or beyond the `rules`."""
 
-    def __init__(self, folder, trusted, hosts: list[dict], *, header="Authorization: Bearer {}", answers=()):
+    def __init__(self, folder, trusted, hosts: list[dict], *, header="Authorization: Bearer {}", answers=(), rules=()):
         authority.make(folder / "authority.pem")
         self.authority = authority.Authority(folder / "authority.pem")
         self.trusted = folder / "inside.pem"
@@ -23,10 +25,14 @@ class Leashes:
         self.tls = lambda: ssl.create_default_context(cafile=trusted)
         name = read_header(header)[0].lower()
         self.credential = Leashed("1", "github", name, STAND_IN, REAL, tuple(map(read_host, hosts)))
-        self.asked, self.uses, self.answers = [], [], list(answers)
+        self.asked, self.uses, self.answers, self.rules = [], [], list(answers), read_lines(rules)
 
     async def at(self, host, port):
-        return [self.credential] if self.credential.at(host, port) else []
+        found = [self.credential] if self.credential.at(host, port) else []
+        return Opening(found, scopes_at(self.rules, host, port))
+
+    def answered(self, use):
+        return None
 
     async def used(self, use):
         self.uses.append((use.method, use.path))

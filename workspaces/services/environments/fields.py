@@ -9,7 +9,8 @@ from dashboard.models import Team
 from dashboard.problems import Problem, invalid
 from workspaces import secrets
 from workspaces.drivers import capabilities
-from workspaces.egress.names import BadName, read_rules
+from workspaces.egress.http_rules import read_line, read_lines
+from workspaces.egress.names import BadName
 from workspaces.git_files import patterns as ignore_patterns
 from workspaces.models import AgentsTogether, Environment, Lfs, Submodules
 from workspaces.provisioning import agent_programs, eligibility, images, isolation, model_access
@@ -72,10 +73,12 @@ def _naming(field: str):
 
 
 def read_egress(request: dict) -> dict:
-    """Return {"setup": [host…], "agent": [host…]} as it is stored, without empty lists. Problem 422 for a bad name."""
+    """Return {"setup": [line…], "agent": [line…]} as it is stored, without empty lists. Problem 422 for a bad line."""
     given = _phases("Hosts", request)
     try:
-        found = {phase: [str(rule) for rule in read_rules(hosts)] for phase, hosts in given.items()}
+        found = {
+            phase: [str(line) for line in read_lines(hosts, opens=phase == "agent")] for phase, hosts in given.items()
+        }
     except BadName as error:
         raise invalid(str(error)) from None
     return {phase: hosts for phase, hosts in found.items() if hosts}
@@ -213,6 +216,8 @@ def _check_together(fields: dict, base: Environment | None, team: Team):
             raise invalid("Only `manage.py connect` creates the environment of a folder, which keeps its driver.")
     if fields.get("image") and not capabilities.of(driver).takes_image:
         raise invalid("Only containers have an image.", field="image")
+    if not capabilities.of(driver).network and any(read_line(one).scope for one in of("egress", {}).get("agent", ())):
+        raise invalid("A connected folder's list has hosts alone: TLS is not opened there.", field="egress")
     if capabilities.of(driver).own_folder and fields.get("ephemeral"):
         words = "The files of a connected folder stay where they are, so it can't be ephemeral."
         raise invalid(words, field="ephemeral")
