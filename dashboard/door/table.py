@@ -329,6 +329,9 @@ _DECLARED = [
         POST /environments/{name}/image/pull
         PUT /workspaces/{key}/network/host-ports
         POST /workspaces/{key}/previews
+        GET /workspaces/{key}/snapshots/{n}/folder
+        POST /workspaces/{key}/snapshots/{n}/folder
+        DELETE /workspaces/{key}/snapshots/{n}/folder
         GET /storage
         POST /storage/{work}
         POST /storage/{work}/stop

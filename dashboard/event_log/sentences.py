@@ -212,6 +212,8 @@ WORDS = {
     "session.started": gettext_lazy("Session started"),
     "session.stopped": gettext_lazy("Turn ended"),
     "session.transcript_read": gettext_lazy("Imported new messages from a transcript"),
+    "snapshot.closed_as_folder": gettext_lazy("Closed the folder of a snapshot"),
+    "snapshot.opened_as_folder": gettext_lazy("Opened a snapshot as a folder"),
     "snapshot.pinned": gettext_lazy("Pinned a snapshot"),
     "snapshot.purged": gettext_lazy("Deleted a snapshot for good"),
     "snapshot.taken": gettext_lazy("Took a snapshot"),

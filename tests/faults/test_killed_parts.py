@@ -6,10 +6,12 @@ import signal
 import subprocess
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
 from tests.faults.armed_product import new_tag
+from tests.support.mounts import NO_FUSE
 
 AT_ONCE = 3  # commands under way
 
@@ -29,6 +31,16 @@ def test_a_killed_part_loses_nothing_and_the_pages_are_true_again(desk, chance, 
         assert (ended["status"], desk.runs_of(tag)) == ("succeeded", 1), f"seed {seed}: {ended}"
     assert desk.decide(waiting, "deny").status == 200
     desk.check(seed)
+
+
+@pytest.mark.skipif(NO_FUSE != "", reason=NO_FUSE)
+def test_the_folder_of_a_snapshot_ends_with_the_runner_that_opened_it(desk):
+    address = f"/workspaces/{desk.key}/snapshots/1/folder"
+    place = Path(desk.insist("POST", address, desk.person).json["path"])
+    assert os.path.ismount(place)
+    desk.kill("runner")
+    desk.tells(lambda: not place.exists(), within=60)
+    assert desk.insist("GET", address, desk.person).json == {"open": None, "why_not": ""}
 
 
 def test_a_clone_ends_with_the_runner_that_fetched_it(desk):

@@ -258,6 +258,26 @@ class SnapshotOut(Schema):
     in_trash_until: datetime | None = None
 
 
+class Resume(Strict):
+    snapshots: list[int] = Field([], description="numbers of up to 8 snapshots that its programs can read")
+
+
+class NewSnapshotFolder(Strict):
+    minutes: int = Field(60, description="for which it stays open, 1 to 1440")
+
+
+class OpenFolder(Schema):
+    snapshot: int
+    path: str = Field(description="which only the user that runs Handrail on the host, and root, can read")
+    host: str
+    until: datetime
+
+
+class SnapshotFolderOut(Schema):
+    open: OpenFolder | None
+    why_not: str = Field(description="why it cannot be opened on its workspace's host; empty if it can")
+
+
 class SnapshotPage(Schema):
     snapshots: list[SnapshotOut]
     cursor: str | None

@@ -16,7 +16,7 @@ from workspaces.api.lookup import answered, ended_well, find, number_of, operati
 from workspaces.changes import history
 from workspaces.manifests import keep
 from workspaces.models import Snapshot
-from workspaces.services import archives
+from workspaces.services import archives, snapshot_folders
 from workspaces.services.retention import snapshot_trash
 
 router = Router(tags=["snapshots"])
@@ -99,6 +99,26 @@ def make_archive(request, key: str, n: str):
     """Prepare the archive; GET …/operations/{operation_id} returns the progress."""
     snapshot = _snapshot(request, key, n, "use_workspace")
     return Status(202, operation_out(archives.ask(snapshot, by=request.auth.actor)))
+
+
+@router.get("/workspaces/{key}/snapshots/{n}/folder", response={200: schemas.SnapshotFolderOut} | PROBLEMS)
+def get_folder(request, key: str, n: str):
+    """Say whether a snapshot is open as a folder on its workspace's host, and where."""
+    return Status(200, snapshot_folders.folder_of(_snapshot(request, key, n)))
+
+
+@router.post("/workspaces/{key}/snapshots/{n}/folder", response={201: schemas.OpenFolder} | PROBLEMS)
+def open_folder(request, key: str, n: str, wish: schemas.NewSnapshotFolder = None):
+    """Open a snapshot as a read-only folder on its workspace's host, or keep it open for longer. For people."""
+    minutes = wish.minutes if wish else snapshot_folders.MINUTES
+    return Status(201, snapshot_folders.open_folder(_snapshot(request, key, n), by=request.auth.actor, minutes=minutes))
+
+
+@router.delete("/workspaces/{key}/snapshots/{n}/folder", response={204: None} | PROBLEMS)
+def close_folder(request, key: str, n: str):
+    """Close the folder. Programs that still read files in it get errors."""
+    snapshot_folders.close_folder(_snapshot(request, key, n), by=request.auth.actor)
+    return Status(204, None)
 
 
 @router.post(

@@ -90,9 +90,13 @@ def pause(request, key: str, memory: bool = True):
 
 
 @router.post("/workspaces/{key}/resume", response={202: schemas.WorkspaceOut | schemas.AskedOut} | PROBLEMS)
-def resume(request, key: str):
-    """Resume a workspace, and verify that its files are as they were when it was paused or stopped."""
-    return _move(request, key, "use_workspace", lifecycle.resume)
+def resume(request, key: str, wish: schemas.Resume = None):
+    """Resume a workspace, and verify that its files are as they were when it was paused or stopped.
+
+    Programs of a sandbox can read `snapshots` at /snapshots/NUMBER until it is paused or stopped, without secrets.
+    """
+    snapshots = wish.snapshots if wish else []
+    return _move(request, key, "use_workspace", partial(lifecycle.resume, snapshots=snapshots))
 
 
 @router.post("/workspaces/{key}/stop", response={202: schemas.WorkspaceOut | schemas.AskedOut} | PROBLEMS)

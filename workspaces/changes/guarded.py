@@ -51,6 +51,12 @@ def hidden_from_reader(store: Store | None = None, *trees: str) -> Callable[[byt
     return lambda path: is_secret_path(path) or path in linked
 
 
+def secrets_in(store: Store, tree: str) -> set[bytes]:
+    """Return the secret paths of a tree, and those of files that have a secret path too."""
+    named = {path for path, _ in _descendants(store, tree, b"") if is_secret_path(path)}
+    return named | linked_to_secrets(store, tree)
+
+
 def linked_to_secrets(store: Store, tree: str) -> set[bytes]:
     """Return the paths of files that have a secret path too, as another hard link."""
     groups = defaultdict(list)

@@ -66,6 +66,16 @@ class Build:
 
 
 @dataclass(frozen=True)
+class ShownSnapshot:
+    """A snapshot that a Run shows: its tree in a store, mounted with `options` (of `workspaces.store mount`)."""
+
+    store: str  # the address
+    tree: str
+    options: Sequence[str] = ()
+    without: Set[bytes] = frozenset()  # paths that are left out
+
+
+@dataclass(frozen=True)
 class RunSpec:
     """What to start: one Run of one workspace. `workspace` and `home` are existing folders of this host."""
 
@@ -87,6 +97,7 @@ class RunSpec:
     # {FOLDER/NAME below /etc: content}, read-only for the workload. Its /etc/FOLDER holds nothing else, whatever the
     # image has there. Ignored by drivers that make no /etc.
     system_files: Mapping[str, bytes] = field(default_factory=dict)
+    snapshots: Mapping[int, ShownSnapshot] = field(default_factory=dict)  # (with `capabilities.shows_snapshots`)
     agent_programs: Mapping[str, Path] = field(default_factory=dict)  # {NAME/VERSION below /opt/agents: host folder}
     # (with `capabilities.shows_manifest`) read-only at /workspace/.handrail/manifest.json, unless the tree has its own
     # file there. None: nothing is shown. b"": where files need a Run, an empty file until `show_manifest`.

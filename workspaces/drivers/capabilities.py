@@ -26,6 +26,7 @@ class Capabilities:
     takes_image: bool = False  # an environment names that image, or a folder to build it from
     agent_programs: bool = False  # agents that the operator installed can be started in it
     shows_manifest: bool = False  # programs can read `RunSpec.manifest`
+    shows_snapshots: bool = False  # programs can read `RunSpec.snapshots` at /snapshots/NUMBER
     backend: str = ""  # the service on which Runs depend, as in "Docker engine"
 
     @property
@@ -45,6 +46,7 @@ TABLE = {
         host_system=True,
         agent_programs=True,
         shows_manifest=True,
+        shows_snapshots=True,
     ),
     "docker": Capabilities(
         isolation="container",

@@ -3,6 +3,7 @@
 HOME/runs/RUN_ID/record.json  the RunRecord, replaced atomically
 HOME/runs/RUN_ID/lock         locked by the init as long as it lives: the only proof of life
 HOME/runs/RUN_ID/log          output of the launcher and the init
+HOME/runs/RUN_ID/snapshots/N  where snapshot N is mounted, if the Run shows it; unmounted once nobody has the lock
 HOME/leads/WORKSPACE_ID       the highest epoch of a lead under which something of the workspace was started here
 RUNTIME/RUN_ID                the init's socket
 """
@@ -26,6 +27,7 @@ from typing import ClassVar
 
 from dashboard.files.atomic_write import replace_file
 from dashboard.files.locks import is_locked, take_lock
+from workspaces.store.mount.unmounting import unmount
 
 from . import cgroups, lead_epochs, manifest
 from .base import (
@@ -43,6 +45,7 @@ from .processes import boot_id, start_time, this_host
 
 HERE = Path(__file__).parent
 START_S = 20.0
+SNAPSHOTS = "snapshots"  # in the folder of a Run: the places at which the snapshots that it shows are mounted
 
 
 class LocalDriver(Driver):
@@ -353,7 +356,10 @@ class LocalDriver(Driver):
         while not cgroups.remove(record.cgroups) and time.monotonic() < deadline:
             time.sleep(0.02)  # killed processes leave their cgroup with a delay
         Path(record.address.socket).unlink(missing_ok=True)
-        shutil.rmtree(self._folder(record.run_id), ignore_errors=True)
+        folder = self._folder(record.run_id)
+        for place in (folder / SNAPSHOTS).glob("*"):
+            unmount(place)  # whoever served it has ended with the Run, or is gone
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def lead_of(spec: RunSpec) -> tuple:

@@ -38,6 +38,15 @@ def rehearsal_of(workspace_id, operation_id) -> Path:
     return folder_of(workspace_id) / "rehearsals" / str(operation_id)
 
 
+def snapshot_folders() -> Path:
+    """Return the folder of the snapshots that people opened as folders, as TEAM/WORKSPACE/NUMBER."""
+    return settings.HANDRAIL_HOME / "snapshots"
+
+
+def snapshot_folder_of(workspace, number: int) -> Path:
+    return snapshot_folders() / workspace.team.slug / workspace.key / str(number)
+
+
 def checkpoints_of(workspace_id) -> Path:
     """Return the folder of a workspace's checkpoints; outside of its own, which an archive empties."""
     return settings.HANDRAIL_HOME / "checkpoints" / str(workspace_id)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from functools import lru_cache
 from pathlib import Path
 
@@ -34,6 +35,15 @@ def blobs_of(team_id) -> Blobs:
 @lru_cache(maxsize=1000)
 def _in_bucket(address: str, copies: Path, most_bytes: int) -> Blobs:
     return blobs_at(address, cache=copies, cache_bytes=most_bytes, clock=now)
+
+
+def mount_options() -> list[str]:
+    """Return the options with which a process of its own opens what `address_of` names, as `blobs_of` does here."""
+    if not settings.HANDRAIL_BUCKET:
+        return []
+    copies, most_bytes = settings.HANDRAIL_HOME / "cache" / "stores", settings.HANDRAIL_BUCKET_CACHE
+    ahead = now() - time.time()
+    return ["--cache", str(copies), "--cache-bytes", str(most_bytes), "--clock-ahead", f"{ahead:.3f}"]
 
 
 def now() -> float:

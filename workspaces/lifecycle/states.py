@@ -1,6 +1,7 @@
 """Pause, resume, stop and retry: submit the operation if the state allows it."""
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
@@ -9,7 +10,7 @@ from dashboard.database.threads import standing_aside
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
 from dashboard.people.access import Caller
-from dashboard.problems import conflict, not_allowed, unavailable
+from dashboard.problems import conflict, invalid, not_allowed, not_found, unavailable
 from workspaces import operations
 from workspaces.lifecycle.activity import touch
 from workspaces.models import Operation, Phase, Run, State, Workspace
@@ -17,6 +18,7 @@ from workspaces.operations import absent, needs_approval
 from workspaces.provisioning import capacity, caps, placement
 
 STARTING = ("create", "resume", "restore_checkpoint")  # exclusive kinds after which the workspace is up
+MOST_SHOWN = 8  # snapshots that a Run shows to its programs
 STATE_WORDS = {
     State.CREATING: "is being created",
     State.SETTING_UP: "is being set up",
@@ -91,8 +93,13 @@ def dismiss(workspace, told: Operation | Run, *, by: Actor):
             record(workspace, by, "workspace.dismissed", {"kind": getattr(told, "kind", "run")})
 
 
-def resume(workspace, *, by: Actor) -> Operation | None:
-    """Resume it; return None if it is already up."""
+def resume(workspace, *, by: Actor, snapshots: Sequence[int] = ()) -> Operation | None:
+    """Resume it; return None if it is already up.
+
+    Its programs can read these snapshots at /snapshots/NUMBER, without secrets, until it is paused or stopped.
+    """
+    if snapshots:
+        _refuse_to_show(workspace, snapshots)
     must_be(workspace, State.READY, State.PAUSED, State.STOPPED, State.ARCHIVED, what="resumed")
     refuse_when_stopped(workspace.team_id)
     if workspace.state == State.READY and not _ending(workspace):
@@ -101,7 +108,31 @@ def resume(workspace, *, by: Actor) -> Operation | None:
     if workspace.state == State.ARCHIVED:
         capacity.refuse_new()  # its files come back onto the disk
     touch(workspace)
-    return submit_exclusive(workspace, "resume", by=by)
+    return submit_exclusive(
+        workspace, "resume", by=by, args={"snapshots": sorted(set(snapshots))} if snapshots else None
+    )
+
+
+def _refuse_to_show(workspace, numbers: Sequence[int]):
+    """Problem 404, 409 or 422 if its programs cannot be shown these snapshots, with the reason in words."""
+    able = workspace.environment.capabilities
+    if not able.shows_snapshots:
+        raise conflict(f"{workspace.key} can't show snapshots to its programs. {_why_not_shown(able)}")
+    if workspace.state == State.READY:
+        raise conflict(f"{workspace.key} is up already. Pause it, and resume it with the snapshots.")
+    if len(set(numbers)) > MOST_SHOWN:
+        raise invalid(f"A workspace can show {MOST_SHOWN} snapshots at the same time.")
+    kept = set(workspace.snapshots.filter(number__in=numbers, trashed_at=None).values_list("number", flat=True))
+    if missing := sorted(set(numbers) - kept):
+        raise not_found(f"snapshot {missing[0]}")
+
+
+def _why_not_shown(able) -> str:
+    if able.own_folder:
+        return "They run in a folder of this host, where a person can open the snapshot as a folder."
+    if able.files_need_run:
+        return "A guest reaches no folder of its host; compare or restore the snapshot instead."
+    return "The engine of containers doesn't mount what Handrail serves; compare or restore the snapshot instead."
 
 
 def _ending(workspace) -> bool:

@@ -31,6 +31,7 @@ from workspaces.pages import (
     schedules,
     scrub,
     secrets,
+    snapshot_folders,
     storage,
     terminals,
     workspace,
@@ -186,6 +187,8 @@ urlpatterns = [
     path(f"{AT}hold/", retention.hold, name="workspace-hold"),
     path("holds/<uuid:pk>/release/", retention.release, name="hold-release"),
     path(f"{AT}snapshots/<int:number>/archive/", workspace.archive, name="snapshot-archive"),
+    path(f"{AT}snapshots/<int:number>/folder/", snapshot_folders.open_folder, name="snapshot-folder"),
+    path(f"{AT}snapshots/<int:number>/folder/close/", snapshot_folders.close_folder, name="snapshot-folder-close"),
     path(f"{AT}snapshots/<int:number>/fork/", export.fork, name="snapshot-fork"),
     path(f"{AT}snapshots/<int:number>/restore/", workspace.restore, name="snapshot-restore"),
 ]

@@ -36,7 +36,7 @@ from workspaces.pages.manifests import shown
 from workspaces.pages.operation_view import OperationView
 from workspaces.pages.pictures.screenshots import PictureForm
 from workspaces.pages.timeline import timeline_of
-from workspaces.services import agent_bindings, archives, git_export, retention, store_maintenance
+from workspaces.services import agent_bindings, archives, git_export, retention, snapshot_folders, store_maintenance
 from workspaces.services.retention import holds
 from workspaces.services.screenshots import keeping as screenshots
 from workspaces.store.file_reader import LEFT_OUT
@@ -148,6 +148,7 @@ def snapshot_page(request, head, number: int, refused: HoldForm | None = None):
             "weight": store_maintenance.freed_by_snapshot(found),
             "picture": screenshots.of(head.workspace, [number]).get(number),
             "picture_form": PictureForm(),
+            "folder": snapshot_folders.folder_of(found),
             "may_keep_picture": head.caller.can("keep_screenshot", head.workspace.team_id) and not found.trashed_at,
             "ignored": sum(entry["reason"] == LEFT_OUT for entry in found.skipped),
             **_not_kept(found.skipped),

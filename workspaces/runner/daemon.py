@@ -39,6 +39,7 @@ from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
 from workspaces.runner.reconcile import liveness, orphans, returned
 from workspaces.runner.reconcile.up_here import UpHere
+from workspaces.runner.snapshot_folders import SnapshotFolders, remove_left
 from workspaces.runner.sweeps import Sweep, run_due, sweeps_of
 from workspaces.services.retention.layers import setup_layers
 from workspaces.shim import pool
@@ -82,6 +83,7 @@ class Daemon:
         self.doors = Doors()
         self.ledger: Ledger | None = None
         self.network = Network(self)
+        self.snapshot_folders = SnapshotFolders(self)
         self.values: dict = {}  # operation id: the value to look for, which is stored nowhere
         self._drivers = {}
         self.probes = DriverProbes(self)
@@ -118,6 +120,7 @@ class Daemon:
         background += [asyncio.create_task(self.network.flush_forever()), asyncio.create_task(reached.keep_new(self))]
         try:
             await self.probes.save()
+            await self.thread(remove_left)
             await self.thread(pool.prepare)  # so that the first command need not wait for the fork server
             await self.watched.wait()
             await self._recover_in_flight()
@@ -133,6 +136,7 @@ class Daemon:
             self.up.end()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.network.shut()
+            await self.snapshot_folders.shut()
             await serving.cleanup()
             stop_listening()
             self.ledger.close()

@@ -32,6 +32,7 @@ from workspaces.runner import (
     redacted_files,
     scrub,
     secret_scan,
+    snapshot_folders,
     snapshots,
     stored,
     streams,
@@ -65,6 +66,7 @@ def application(daemon) -> web.Application:
     app.add_routes(scrub.routes)
     app.add_routes(installed_routes)
     app.add_routes(recorded.routes)
+    app.add_routes(snapshot_folders.routes)
     app.add_routes(stored.routes)
     app.add_routes(uploaded.routes)
     app.add_routes(web_elsewhere.routes)

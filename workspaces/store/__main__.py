@@ -131,16 +131,21 @@ def cat(args) -> None:
 
 def mount(args) -> None:
     from .blobs import at as blobs_at
+    from .mount.ends import end_here, end_with_input, end_with_lock
     from .mount.file_system import serve
     from .mount.snapshot_folder import SnapshotFolder
 
     def clock() -> float:
         return time.time() + args.clock_ahead
 
+    if args.until_end_of_input:
+        end_with_input()
+    if args.until_unlocked:
+        end_with_lock(args.until_unlocked)
     blobs = blobs_at(args.store, cache=args.cache, cache_bytes=args.cache_bytes, clock=clock)
     store = Store.open(blobs)
     hidden = frozenset(args.without.read_bytes().split(b"\0")) if args.without else frozenset()
-    with blobs.keeping(args.tree):
+    with blobs.keeping(args.tree, end_here):
         store.catalog.refresh()  # a collection may have removed the tree just before it was kept
         folder = SnapshotFolder(store, args.tree, tuple(args.owner) if args.owner else None, hidden)
         serve(
@@ -149,7 +154,6 @@ def mount(args) -> None:
             name=f"handrail:{args.tree[:12]}",
             ready=lambda: say({"mounted": os.fspath(args.dir), "tree": args.tree}),
             everyone=args.everyone,
-            until_end_of_input=args.until_end_of_input,
             threads=blobs.shared,
         )
 
@@ -239,6 +243,7 @@ def mounts(found: argparse.ArgumentParser) -> None:
     found.add_argument("--owner", type=int, nargs=2, metavar=("UID", "GID"), help="of what the root's owner owns")
     found.add_argument("--without", type=Path, metavar="FILE", help="a list of paths to leave out, joined by NUL")
     found.add_argument("--until-end-of-input", action="store_true", help="unmount when standard input ends")
+    found.add_argument("--until-unlocked", type=Path, metavar="FILE", help="unmount when nobody has a lock on the file")
     found.add_argument("--clock-ahead", type=float, default=0.0, help="seconds from this clock to that of a bucket")
     found.add_argument("--cache", type=Path, help="the folder of a bucket's copies")
     found.add_argument("--cache-bytes", type=int)

@@ -27,6 +27,7 @@ from ..init.spawn import SPARE_PROCESSES
 from ..local import HERE, LocalDriver
 from ..processes import this_host
 from ..program_archive import init_archive, write_program
+from . import shown_snapshots
 
 UID = 1000  # the agent's user id inside the sandbox
 NOBODY = 65534
@@ -152,6 +153,7 @@ class SandboxDriver(LocalDriver):
         shows = manifest.write(etc, spec)
         folders = {"workspace": spec.workspace, "home": spec.home, "etc": etc}
         folders |= {_staged(name): path for name, path in spec.agent_programs.items()}
+        folders |= shown_snapshots.mount(spec, folder)
         program, prefix = find_python()
         if prefix is not None:
             folders["python"] = prefix
@@ -198,6 +200,7 @@ class SandboxDriver(LocalDriver):
         for name in spec.agent_programs:
             arguments += ["--ro-bind", places[_staged(name)], f"/opt/agents/{name}"]
         arguments += ["--bind", places["workspace"], "/workspace", "--bind", places["home"], "/home/agent"]
+        arguments += shown_snapshots.arguments(spec, places)
         return [*arguments, "--remount-ro", "/", "--chdir", "/workspace"]
 
     def _init_pid(self, record) -> int:

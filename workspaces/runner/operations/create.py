@@ -3,6 +3,7 @@
 import logging
 import shutil
 import time
+from dataclasses import replace
 from functools import partial
 
 from django.conf import settings
@@ -28,6 +29,7 @@ from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import agents_spec, spec_of, uid_of
 from workspaces.runner.shown_manifest import show_first, with_manifest
 from workspaces.runner.steps import from_checkpoint
+from workspaces.runner.steps.shown_snapshots import shown
 from workspaces.services import run_tokens
 from workspaces.store import Cancelled, LocalTree, StoreError
 
@@ -55,6 +57,7 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
     spec = await job.thread(agents_spec, job.workspace, run.pk)
     spec = await job.thread(with_manifest, spec, job.driver, job.workspace)
     try:
+        spec = replace(spec, snapshots=await job.thread(shown, job.workspace, job.args.get("snapshots", ())))
         await job.driver.prepare(spec)
         owner = await _start(job, spec, run)
         await job.thread(_save_owner, run, owner)

@@ -175,8 +175,11 @@ class Blobs(ABC):
         """Remove the hold on a tree."""
 
     @abstractmethod
-    def keeping(self, tree_id: str) -> AbstractContextManager[None]:
-        """Keep a tree from collection as long as the context lasts and this process lives."""
+    def keeping(self, tree_id: str, released: Callable[[], None]) -> AbstractContextManager[None]:
+        """Keep a tree from collection as long as the context lasts and this process lives.
+
+        `released()` is called, from another thread, if somebody releases the tree meanwhile: it may be collected then.
+        """
 
     def without_new_holds(self) -> AbstractContextManager[None]:
         """Let nobody hold a tree as long as the context lasts, where a commit would not notice a new hold."""

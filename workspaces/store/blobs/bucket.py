@@ -294,7 +294,7 @@ class BucketBlobs(Blobs):
         self._change(change)
 
     @contextmanager
-    def keeping(self, tree_id: str):
+    def keeping(self, tree_id: str, released: Callable[[], None]):
         """Hold the tree, and again every five minutes; the hold outlasts the context by a quarter of an hour."""
         self.hold(tree_id, _KEEP_SECONDS)
         over = threading.Event()
@@ -302,6 +302,9 @@ class BucketBlobs(Blobs):
         def renew() -> None:
             while not over.wait(_KEEP_SECONDS / 3):
                 with suppress(StoreError, OSError):  # the next one comes before the hold ends
+                    if tree_id not in Head.decode(self.head().data).holds:
+                        released()
+                        return
                     self.hold(tree_id, _KEEP_SECONDS)
 
         threading.Thread(target=renew, name="store-keep", daemon=True).start()

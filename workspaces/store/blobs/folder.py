@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+import threading
 import time
 from itertools import repeat
 from pathlib import Path
@@ -184,21 +185,34 @@ class FolderBlobs(Blobs):
             replace_file(path, f"{until + min(60.0, seconds):.3f}\n".encode())
 
     @contextlib.contextmanager
-    def keeping(self, tree_id: str):
+    def keeping(self, tree_id: str, released):
         """Lock a file of the tree: the kernel unlocks it when this process ends, however it ends."""
         path = self.path / "holds" / f"{tree_id}{_KEPT}"
         with flocked(self.path / "holds", fcntl.LOCK_SH):
             fd = _locked_file(path)
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(1.0):
+                if not os.fstat(fd).st_nlink:
+                    released()
+                    return
+
+        watching = threading.Thread(target=watch, name="store-keep", daemon=True)
+        watching.start()
         try:
             yield
         finally:
+            over.set()
+            watching.join()
             os.close(fd)
 
     def without_new_holds(self):
         return flocked(self.path / "holds", fcntl.LOCK_EX)
 
     def release(self, tree_id: str) -> None:
-        (self.path / "holds" / tree_id).unlink(missing_ok=True)
+        for name in (tree_id, f"{tree_id}{_KEPT}"):
+            (self.path / "holds" / name).unlink(missing_ok=True)
 
     def held(self, head: Head, at: float | None = None) -> set[bytes]:
         """Return the trees that are held or kept now, or held at a later time; delete expired holds."""

@@ -1,4 +1,4 @@
-"""Serve a snapshot's folder with libfuse 3 (mfusepy), in the foreground, until a signal, an unmount or an end of input.
+"""Serve a snapshot's folder with libfuse 3 (mfusepy), in the foreground, until a signal or an unmount.
 
 The kernel may keep all that it has read: a snapshot never changes. So a name is looked up once, folders are listed with
 the attributes of their entries, and files are opened and closed without a question.
@@ -11,8 +11,6 @@ import errno
 import os
 import signal
 import stat
-import sys
-import threading
 from typing import TYPE_CHECKING
 
 from ..errors import StoreError
@@ -132,19 +130,15 @@ def serve(
     name: str,
     ready: Callable[[], None],
     everyone: bool = False,
-    until_end_of_input: bool = False,
     threads: bool = False,
 ) -> None:
     """Mount the folder at `place` and serve it until it is unmounted.
 
     SIGTERM, SIGINT and SIGHUP unmount it, whether it is in use or not. `name` is what `mount` lists as the source.
     `ready()` is called once it is mounted. With `everyone` all users of the host may look, each as the modes and owners
-    allow; else the one who mounts it, and root. With `until_end_of_input` it ends with the process at the other end of
-    standard input, however that ends. `threads`: several readers are answered at once, which pays where the store is
-    far away. Raise StoreError if it fails.
+    allow; else the one who mounts it, and root. `threads`: several readers are answered at once, which pays where the
+    store is far away. Raise StoreError if it fails.
     """
-    if until_end_of_input:
-        threading.Thread(target=_end_with_input, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # libfuse then handles it as it does SIGTERM
     options = {"allow_other": True, "default_permissions": True} if everyone else {}
     served = _Served(folder, ready)
@@ -169,12 +163,6 @@ def serve(
     except RuntimeError as error:  # a signal ends it with an error too
         if not served.is_mounted:
             raise StoreError(f"{os.fspath(place)} could not be mounted; see the message above") from error
-
-
-def _end_with_input() -> None:
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _bytes(text: str) -> bytes:

@@ -83,8 +83,11 @@ class SnapshotFolder:
         return max(1, self._links[entry.link])
 
     def inode(self, path: bytes, entry: Entry) -> int:
-        """Return a number that is the same for all names of a file, and for each later mount of the tree."""
-        return int.from_bytes((entry.link or blake3(path).digest(8))[:8], "little") or 1
+        """Return a number that is the same for all names of a file, and for each later mount of the tree.
+
+        Of its 64 bits 8 are free: an overlay needs some to tell its layers apart.
+        """
+        return int.from_bytes((entry.link or blake3(path).digest(7))[:7], "little") or 1
 
     def _folder(self, path: bytes) -> dict[bytes, Entry]:
         found = self._folders.get(path)
