@@ -28,12 +28,13 @@ class Node:
 
     __slots__ = (
         "bytes", "children", "entries", "groups", "id", "inode", "inodes", "kept", "keys", "linked", "names", "old",
-        "path", "rows", "same", "skipped",
+        "path", "rows", "same", "sealed", "skipped",
     )  # fmt: skip
 
     def __init__(self, path: str, old: CachedFolder | None):
         self.path, self.old = path, old
         self.rows: list[Row] | None = None
+        self.sealed = False  # its id is known for good, and its rows are in the sink alone
         self.same = False  # it and everything below it are unchanged, except possibly for hard-link groups
         self.children: list[tuple[str, Node]] = []
         self.kept: list[str] = []  # folders below that were not visited: they are as in the last snapshot

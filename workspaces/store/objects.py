@@ -46,6 +46,7 @@ _PIECE = struct.Struct("<BQ32s")  # hole or data, length, content
 VERSION = 1
 NOTHING = bytes(32)
 EMPTY = blake3(b"").digest()
+_NO_EXTRAS: dict[int, bytes] = {}  # shared, and never changed
 _CONTENT = slice(RECORD.size - 32, RECORD.size)
 
 
@@ -108,7 +109,7 @@ class Row:
     __slots__ = ("extras", "name", "record")
 
     def __init__(self, name: bytes, record: bytes, extras: dict[int, bytes] | None = None):
-        self.name, self.record, self.extras = name, record, extras or {}
+        self.name, self.record, self.extras = name, record, extras or _NO_EXTRAS
 
     def point_at(self, content: bytes) -> None:
         self.record = self.record[: _CONTENT.start] + content

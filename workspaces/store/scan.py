@@ -11,12 +11,11 @@ import stat
 import sys
 import threading
 
-from blake3 import blake3
-
 from . import blocks, mount_point
 from .depth import MAX_DEPTH, RAISE_LIMITS_AT, raise_limits
 from .errors import Cancelled, name_the_path
 from .file_reader import LEFT_OUT, Inspect, LeavesOut, Moved, Reader, Sink, fd_xattrs, ignored_row, make_row
+from .hard_links import HardLinks
 from .node import LookedAt, Node, Skipped
 from .objects import (
     FILE,
@@ -44,8 +43,11 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Scan:
     """One pass over a tree. `thorough` reads every file; `twin` is a tree id: its contents are used where stat matches.
 
+    A folder in which no file has several links is encoded as soon as it was visited, so its rows are not kept.
     `started_ns` is the tree's clock (Unix time in ns) before the sync that precedes the scan.
     """
+
+    seals_early = True
 
     def __init__(self, sink: Sink, cache: StatCache | None = None, *, thorough: bool = False, started_ns: int = 0):
         self.sink, self.cache, self.thorough, self.started_ns = sink, cache, thorough, started_ns
@@ -63,7 +65,7 @@ class Scan:
         """Scan the tree and return its id; the sink then has every object of the tree."""
         self._prepare(root)
         self._node = self._visit(root, "", self._twin_root(), 0)
-        self._regrouped = self._group_links()
+        self._regrouped = self._links.regroup()
         self._seal(self._node)
         row = make_row(b"", self._found, self._node.id, extras=self._xattrs(root))
         self.entries, self.bytes = self._node.entries, self._node.bytes
@@ -71,9 +73,10 @@ class Scan:
 
     def _prepare(self, root: int) -> None:
         self._reader = self._new_reader()
-        self._links: dict[int, list[tuple[bytes, Node, str, bytes]]] = {}
+        self._links = HardLinks()
         self._skipped: dict[bytes, str] = {}
         self._seen_entries = self._seen_bytes = 0
+        self._regrouped = False
         self._total = (None, None)
         self._found = self._stat_root(root)
         self._device = self._found.st_dev
@@ -146,9 +149,10 @@ class Scan:
         if self.report:
             self.report(Progress(self._seen_entries, self._seen_bytes, *self._total))
         old = node.old
-        if old and old.keys == node.keys and old.names == node.names and self._recall(fd, node, twin, depth):
-            return node
-        self._scan_entries(fd, node, entries, twin, depth)
+        is_same = old and old.keys == node.keys and old.names == node.names
+        if not (is_same and self._recall(fd, node, twin, depth)):
+            self._scan_entries(fd, node, entries, twin, depth)
+        self._seal_early(node)
         return node
 
     def _note_listed(self, fd: int, node: Node, entries: list[os.DirEntry]) -> None:
@@ -187,7 +191,7 @@ class Scan:
         """Note the hard links and skipped entries of a folder that is as it was, once the folders below are visited."""
         node.same = all(child.same for _, child in node.children)
         for linked in node.old.linked:
-            self._note_link(node, *linked)
+            self._links.note(node, *linked)
         for name, reason in node.old.skipped:
             self._skip(node, name, reason)
 
@@ -195,8 +199,10 @@ class Scan:
         old_rows, old_keys = self._known_rows(node)
         twins = {entry.name: entry for entry in twin} if twin else {}
         rows, keys = [], {}
-        for entry in entries:
-            found = entry.stat(follow_symlinks=False)
+        packed = node.keys
+        for number, entry in enumerate(entries):
+            listed = found = entry.stat(follow_symlinks=False)
+            key = packed[number * KEY.size : number * KEY.size + KEY.size]
             name = entry.name.encode(_ENCODING, _ENCODE_ERRORS)
             if self.leaves_out and self._is_left_out(node, entry.name, found):
                 rows.append(ignored_row(name, found))
@@ -204,7 +210,7 @@ class Scan:
                 self._skip(node, entry.name, LEFT_OUT)
                 continue
             known = None
-            if old_keys and old_keys.get(entry.name) == pack_keys([found]):
+            if old_keys and old_keys.get(entry.name) == key:
                 known = old_rows.get(name)
             try:
                 row, found, trusted = self._row(fd, node, entry.name, name, found, known, twins.get(name), depth)
@@ -216,9 +222,10 @@ class Scan:
             if self.inspect and known is None:
                 self._show(node, entry.name, row)
             rows.append(row)
-            keys[entry.name] = pack_keys([found]) if trusted else _UNKNOWN_KEY
+            key = key if found is listed else pack_keys([found])
+            keys[entry.name] = key if trusted else _UNKNOWN_KEY
             if found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and not row.record[1] & UNKEPT:
-                self._note_link(node, entry.name, found.st_ino, row.extras.get(LINK, b""))
+                self._links.note(node, entry.name, found.st_ino, row.extras.get(LINK, b""))
         node.names, node.keys = "\0".join(keys), b"".join(keys.values())
         node.rows = sorted(rows, key=lambda row: row.name)
 
@@ -305,39 +312,23 @@ class Scan:
     def skipped(self) -> list[Skipped]:
         return [Skipped(path, reason) for path, reason in sorted(self._skipped.items())]
 
-    # -- hard links ------------------------------------------------------------------------------------------------
-
-    def _note_link(self, node: Node, name: str, inode: int, group: bytes) -> None:
-        node.linked.append((name, inode, group))
-        path = os.fsencode(node.path + "/" + name if node.path else name)
-        self._links.setdefault(inode, []).append((path, node, name, group))
-
-    def _group_links(self) -> bool:
-        """Set each hard-link group's id from its first path, independent of inodes. Return True if any id changed."""
-        renamed = False
-        for noted in self._links.values():
-            members = {path: rest for path, *rest in noted}  # a folder that was visited twice counts once
-            group = blake3(min(members)).digest(16) if len(members) > 1 else b""
-            for node, name, known in members.values():
-                if known != group:
-                    node.groups[name] = group
-                    renamed = True
-        return renamed
-
     def link_groups(self) -> dict[bytes, list[bytes]]:
         """Return the paths of each hard-link group of this scan, by group id."""
-        groups: dict[bytes, list[bytes]] = {}
-        for noted in self._links.values():
-            paths = sorted({path for path, *_ in noted})
-            if len(paths) > 1:
-                groups[blake3(paths[0]).digest(16)] = paths
-        return groups
+        return self._links.groups()
 
     # -- ids -------------------------------------------------------------------------------------------------------
+
+    def _seal_early(self, node: Node) -> None:
+        """Encode a folder now if nothing that is still to come can change it: hard links elsewhere."""
+        if self.seals_early and not node.linked and all(child.sealed for _, child in node.children):
+            self._seal(node)
+            node.sealed, node.rows = True, None if node.rows is None else []
 
     def _seal(self, node: Node) -> None:
         """Compute the id of each folder, bottom-up."""
         old = node.old
+        if node.sealed:
+            return
         if node.same and not self._regrouped:
             node.id, node.entries, node.bytes = old.tree, old.entries, old.bytes
             return

@@ -55,7 +55,7 @@ class Writer:
     def add(self, data: bytes, *, kind: int = blocks.DATA, content: bytes | None = None) -> bytes:
         """Store a blob unless the store holds it; return its id."""
         content = content or blake3(data).digest()
-        if not self.holds(content):
+        if content not in self.fresh and not self.holds(content):
             self.copy(data, kind, content)
         return content
 

@@ -106,6 +106,8 @@ class _Answers(NamedTuple):
 class RemoteScan(Scan):
     """A scan of a tree whose folders are listed and whose files are read by the guest's server."""
 
+    seals_early = False  # it walks twice, and knows the contents only then
+
     def __init__(self, sink, cache, *, live: RemoteLive, **options):
         super().__init__(sink, cache, **options)
         self._live = live

@@ -53,6 +53,7 @@ class WatchedScan(Scan):
                 node = self._unlisted(path)
                 if self._recall(fd, node, twin, depth):
                     node.inode = inode
+                    self._seal_early(node)
                     return node
         node = super()._visit(fd, path, twin, depth)
         node.inode = inode
@@ -164,7 +165,8 @@ class WatchedScan(Scan):
             if old is None or node.id == old.tree or node.rows is None:
                 continue
             before = self.sink.folder(old.tree).rows()
-            if [_own(row) for row in before] != [_own(row) for row in node.rows]:
+            now = self.sink.folder(node.id).rows() if node.sealed else node.rows
+            if [_own(row) for row in before] != [_own(row) for row in now]:
                 yield node.path
 
 
