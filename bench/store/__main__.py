@@ -298,6 +298,12 @@ class Bench:
 
         bucket.measure(self)
 
+    def watched(self) -> None:
+        """Measure a watched tree beside a walk and git; needs the stores of `first` and `again`."""
+        from bench.store import watching
+
+        watching.measure(self)
+
     def mounted(self) -> None:
         """Search a mounted snapshot of 10,000 files, beside restic's."""
         from bench.store import mounts  # needs libfuse
@@ -360,7 +366,7 @@ def _peak(command: list, env: dict) -> float:
 
 
 OTHERS = ("bucket", "mounted")  # by name only: they need a server, or FUSE
-WORKS = ("first", "again", "diff", "restore", "memory", "growth")
+WORKS = ("first", "again", "watched", "diff", "restore", "memory", "growth")
 
 
 def main() -> None:

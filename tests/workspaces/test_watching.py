@@ -1,5 +1,7 @@
 """The files of a workspace that is up are watched, and its snapshots look only at what may have changed."""
 
+import time
+
 import pytest
 
 from tests.support.desk import Desk
@@ -33,3 +35,25 @@ def test_snapshots_of_a_workspace_that_is_up_look_at_what_changed(desk, require,
     last = desk.get(f"{at}/snapshots").json["snapshots"][0]
     assert (last["kind"], last["tree"]) == ("end", second["tree"])
     assert last["looked_at"] == {"walked": second["entries"], "watched": 0}
+
+
+def test_what_has_changed_is_stored_while_a_judge_works(desk, require):
+    if why := why_not("sandbox", with_image=False):
+        require("sandbox", why)
+    key = desk.create()["key"]
+    at = f"/workspaces/{key}"
+    desk.run(key, "mkdir c; for n in $(seq 50); do echo $n > c/$n; done")
+    desk.post(f"{at}/snapshots")
+    if (watching := desk.get(at).json["watching"])["how"] != "fanotify":
+        require("fanotify", watching["why"])
+
+    def looked_at_after(call) -> int:
+        desk.run(key, "echo $RANDOM$RANDOM > c/7")
+        if call:
+            asked = {"tool": "Bash", "arguments": {"command": f"rm -rf /workspace/c/{call}"}, "cwd": "/workspace"}
+            desk.post("/actions", asked | {"workspace": key})
+            time.sleep(2)
+        return desk.post(f"{at}/snapshots").json["looked_at"]["watched"]
+
+    assert looked_at_after(call=0) > 50
+    assert any(looked_at_after(call) < 50 for call in range(1, 10))

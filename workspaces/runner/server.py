@@ -25,6 +25,7 @@ from workspaces.runner import (
     bound_files,
     files,
     held_calls,
+    look_ahead,
     mcp_servers,
     policy_file,
     reached,
@@ -309,6 +310,7 @@ async def links(request):
     with "programs": [name] `resolves_to` {name: path} of those that the PATH finds outside the system's folders.
     """
     workspace, asked = await led_workspace(request), await request.json()
+    look_ahead.begin(request.app["daemon"], workspace)  # a judge asks, before a call that may need a snapshot
     tree = await _tree(request, workspace)
     programs = [name for name in asked.get("programs", []) if "/" not in name and "\0" not in name]
     search = await tree_access.search_path(request.app["daemon"], workspace) if programs else ""

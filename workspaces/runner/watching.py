@@ -26,6 +26,12 @@ def of(workspace) -> Watched | None:
         return _watches.setdefault(workspace.pk, Watched())
 
 
+def is_watched(workspace_id) -> bool:
+    """Return whether a snapshot of it looks only at what may have changed."""
+    watched = _watches.get(workspace_id)
+    return watched is not None and watched.knows()
+
+
 def drop(workspace):
     """Stop watching: the Run has ended."""
     with _lock:

@@ -65,6 +65,10 @@ class Watched:
         self._late: tuple[set[int], dict[int, bytes]] | None = None  # events during a scan
         self._since_proof = 0
 
+    def knows(self) -> bool:
+        """Return whether the next snapshot need not walk, as far as is known."""
+        return self.kernel is not None and bool(self.folders) and not self._lost
+
     # -- events, from the kernel's thread --------------------------------------------------------------------------
 
     def note_changes(self, inodes: set[int]) -> None:
