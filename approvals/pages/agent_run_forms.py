@@ -179,7 +179,7 @@ def _without_a_choice_of_one(choices: list) -> list:
 def _can_start(environment: Environment) -> bool:
     """Return whether a program that the environment names can be started on this host."""
     named = environment.agent_programs if environment.capabilities.agent_programs else []
-    return any(agent_programs.is_installed(each) for each in named)
+    return any(agent_programs.is_available(each) for each in named)
 
 
 def _choices(kind: str, places: dict, several: bool) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 
 @contextmanager
-def two_hosts(folder: Path) -> Iterator["Hosts"]:
+def two_hosts(folder: Path, **environment: str) -> Iterator["Hosts"]:
     """Both up, over PostgreSQL where that is installed, with the workspace `far`; see Hosts."""
     server = postgres.Server() if postgres.programs() else None
     url = server.url if server else f"sqlite:///{folder}/shared.sqlite3"
@@ -21,6 +21,7 @@ def two_hosts(folder: Path) -> Iterator["Hosts"]:
         for name in ("host-a", "host-b"):
             address = f"127.0.0.1:{free_port()}"
             host = {"HANDRAIL_HOST_NAME": name, "HANDRAIL_RUNNER_ADDRESS": address, "DATABASE_URL": url}
+            host |= environment
             made.append(Product(folder / name, fresh=True, **host))
         first, second = made
         first.start()

@@ -87,7 +87,7 @@ async def command_output(request, id: str, offset: int = Query(0, ge=0, le=2**53
     command = await query_in_thread(_command, request, id)
     if command.swept_at:
         raise Problem(404, f"Its output was kept until {clock.in_utc(command.swept_at)}.")
-    chunks = recordings.of(command).stream(offset, follow=follow)
+    chunks = recordings.followed(command, offset) if follow else await recordings.recorded(command, offset)
     return StreamingHttpResponse(chunks, content_type="application/octet-stream", headers=CONTROLLED)
 
 

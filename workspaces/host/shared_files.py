@@ -3,6 +3,7 @@
 A file is named by its path below HANDRAIL_HOME. In a bucket it is there alone, so that who deletes it has deleted it.
 """
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -80,6 +81,14 @@ def remove(path: Path):
     path.unlink(missing_ok=True)
     if settings.HANDRAIL_BUCKET:
         _client(settings.HANDRAIL_BUCKET).delete([_name(path)])
+
+
+def remove_folder(folder: Path):
+    """Delete a folder and all files in it. Raise StoreError."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if settings.HANDRAIL_BUCKET:
+        client, name = _client(settings.HANDRAIL_BUCKET), _name(folder)
+        client.delete([f"{name}/{each.name}" for each in client.ls(name)])
 
 
 def _name(path: Path) -> str:

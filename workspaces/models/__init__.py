@@ -1,5 +1,6 @@
 """Environments, workspaces, their runs, snapshots, commands and terminals, and the operations on them."""
 
+from workspaces.models.agent_programs import SharedAgentProgram
 from workspaces.models.artifacts import Artifact
 from workspaces.models.at_work import AgentAtWork
 from workspaces.models.authority import HostAuthority, JoinToken
@@ -92,6 +93,7 @@ __all__ = [
     "Secret",
     "SecretFinding",
     "SeenFile",
+    "SharedAgentProgram",
     "Snapshot",
     "State",
     "StateCode",

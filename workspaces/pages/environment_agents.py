@@ -105,6 +105,6 @@ def _programs(named: list[str]) -> list[str]:
 def _title(named: str) -> str:
     program, version = agent_programs.parse(named)
     title = f"{program.title} {version}"
-    if agent_programs.is_installed(named):
+    if agent_programs.is_available(named):
         return title
     return gettext("%(title)s (not installed on this host)") % {"title": title}

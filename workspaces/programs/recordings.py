@@ -9,14 +9,21 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlencode
 
+from django.conf import settings
+
 from dashboard.database.threads import query_in_thread
+from dashboard.problems import Problem
+from dashboard.web.pages import in_threads
+from workspaces import operations
 from workspaces.drivers.base import DriverError
 from workspaces.host import leads, paths
 from workspaces.host.leads import Lead, Unreachable
 from workspaces.operations import runner_client
+from workspaces.programs import kept_recordings
 from workspaces.shim import client
 from workspaces.shim.record import Exit, ShimStatus
 from workspaces.shim.recording import Gap, Output, Reader, Resized, asciicast, gap_message, segments
@@ -24,28 +31,91 @@ from workspaces.shim.recording import Gap, Output, Reader, Resized, asciicast, g
 READ_BYTES = 1 << 18  # read at once
 START_TIMEOUT_S = 10.0  # a follower waits this long for the program to start
 START_POLL_S = 0.05
+AWAY_POLL_S = 1.0  # before a follower looks again for a host that is away
 STATUS_TIMEOUT_S = 10.0
 
 
 def of(program) -> "Recording":
     """Return the recording of a Command or Terminal. Problem 503 if its workspace is on a host without an address.
 
-    In a coroutine, `program` must have been loaded with `workspace__runner`.
+    That of an ended program is read from the bucket where its host does not have it, or does not answer. In a
+    coroutine, `program` must have been loaded with `workspace__runner`.
     """
     workspace, lead = program.workspace, leads.lead_of(program.workspace)
-    if lead is None:
-        return Recording(paths.program_of(workspace.pk, program.operation_id))
+    copy = kept_recordings.path_of(workspace.pk, program.operation_id) if _has_copy(program) else None
+    if lead is None or (copy and not workspace.runner.is_alive):
+        return Recording(paths.program_of(workspace.pk, program.operation_id), copy)
     if not lead.address:
         raise runner_client.elsewhere(workspace, lead)
     return RecordingElsewhere(workspace, program.operation_id, lead)
 
 
-class Recording:
-    """The output of a program of this host, and how the program goes."""
+def _has_copy(program) -> bool:
+    return bool(settings.HANDRAIL_BUCKET) and program.ended_at is not None and program.swept_at is None
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+
+async def recorded(program, offset: int) -> AsyncIterator[bytes]:
+    """Return an iterator over what was recorded so far, from `offset` on. Problem 503 now if its host is away.
+
+    Load `program` with `workspace__runner`.
+    """
+    pieces = (await query_in_thread(of, program)).pieces(offset)
+    first = await query_in_thread(next, pieces, b"")
+    return in_threads(chain([first], pieces))
+
+
+async def followed(program, offset: int) -> AsyncIterator[bytes]:
+    """Yield the output from `offset` on as bytes until the program ends, also if its host is away meanwhile.
+
+    If the host was lost, the last piece says so. Load `program` with `operation` and `workspace__runner`.
+    """
+    host = program.workspace.runner and program.workspace.runner.host
+    while True:
+        recording = await query_in_thread(of, program)
+        try:
+            async with aclosing(recording.followed_from(offset)) as parts:
+                async for part in parts:
+                    offset = part.end if isinstance(part, Gap) else part.offset + len(part.data)
+                    yield as_bytes(part)
+            return
+        except (DriverError, Problem):
+            await asyncio.sleep(AWAY_POLL_S)
+        program = await query_in_thread(_loaded_anew, program)
+        if await query_in_thread(_is_left_behind, program, host):
+            yield f"\r\n[{host} is lost, and with it what this printed from here on]\r\n".encode()
+            return
+
+
+def _loaded_anew(program):
+    rows = type(program).objects.select_related("operation", "workspace__runner")
+    return rows.get(pk=program.pk)
+
+
+def _is_left_behind(program, host: str | None) -> bool:
+    """Return whether a program is over whose recording nobody has, as its host was lost."""
+    runner = program.workspace.runner
+    if (runner and runner.host) == host or not operations.is_over(program.operation):
+        return False
+    try:
+        return not of(program).about()["exists"]
+    except Problem:  # the host that leads it now does not answer either
+        return False
+
+
+class Recording:
+    """The output of a program of this host, or of one whose recording is in the bucket, and how the program goes."""
+
+    def __init__(self, folder: Path, copy: Path | None = None):
+        self._folder = folder
+        self._fetched = kept_recordings.Fetched(copy) if copy else None
         self.end: client.ShimEnd | Path = folder  # what the functions of shim/client.py take
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the program, or one with the copy from the bucket."""
+        if self._fetched is None or self._folder.exists():
+            return self._folder
+        return self._fetched.folder() or self._folder
 
     def status(self) -> ShimStatus:
         """Return the state according to the files in the folder."""
@@ -76,10 +146,14 @@ class Recording:
 
     def pieces(self, offset: int = 0) -> Iterator[bytes]:
         """Yield the output recorded so far, from `offset` on."""
-        reader = Reader(self.folder, offset)
+        folder = self.folder
+        reader = Reader(folder, offset)
         try:
             while (part := reader.next(READ_BYTES)) is not None:
                 yield as_bytes(part)
+            end = client.status(folder).exit if folder.exists() else None
+            if end is not None and end.output_bytes > reader.offset:
+                yield as_bytes(Gap(reader.offset, end.output_bytes))
         finally:
             reader.close()
 
@@ -95,18 +169,18 @@ class Recording:
 
     async def parts(self, offset: int, *, follow=True, sizes=False) -> AsyncIterator[Output | Gap | Resized]:
         """Yield the output from `offset` on, as shim/client.py `attach` does."""
-        async with aclosing(client.attach(self.folder, offset, follow=follow, sizes=sizes)) as parts:
+        folder = await query_in_thread(lambda: self.folder)
+        async with aclosing(client.attach(folder, offset, follow=follow, sizes=sizes)) as parts:
             async for part in parts:
                 yield part
 
-    async def stream(self, offset: int, *, follow: bool) -> AsyncIterator[bytes]:
-        """Yield the output from `offset` on as bytes; with `follow` until the program ends."""
-        if follow:
-            await self._until_started()
+    async def followed_from(self, offset: int) -> AsyncIterator[Output | Gap]:
+        """Yield the output from `offset` on until the program ends; nothing if it does not start."""
+        await self._until_started()
         if await query_in_thread(self._is_there):
-            async with aclosing(self.parts(offset, follow=follow)) as parts:
+            async with aclosing(self.parts(offset)) as parts:
                 async for part in parts:
-                    yield as_bytes(part)
+                    yield part
 
     def _is_there(self) -> bool:
         return self.folder.exists()

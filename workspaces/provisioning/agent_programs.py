@@ -1,8 +1,11 @@
-"""The agents' programs that Handrail starts in workspaces: installed once on a host, shown read-only in each run.
+"""The agents' programs that Handrail starts in workspaces: installed on a host, shown read-only in each run there.
+
+With HANDRAIL_BUCKET what one host has installed is brought to the others when they need it (shared_programs.py).
 
 An environment names them with their version (`codex@0.169.0`). Programs see them at /opt/agents/NAME/VERSION.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -16,12 +19,13 @@ from pathlib import Path
 from django.conf import settings
 from django.utils.translation import gettext
 
-from dashboard.problems import conflict, invalid, not_found, unavailable
+from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
 from dashboard.workers.watched import watched
 from workspaces import extensions
 from workspaces.drivers import capabilities
-from workspaces.provisioning import npm
+from workspaces.provisioning import npm, shared_programs
 
+logger = logging.getLogger("handrail.runner")
 AT = "/opt/agents"  # in workspaces
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 MAX_NAMED = 10  # by one environment
@@ -98,6 +102,11 @@ def is_installed(named: str) -> bool:
     return (folder_of(program, version) / "bin" / program.link).exists()
 
 
+def is_available(named: str) -> bool:
+    """Return whether the program is installed on this host, or is brought to it when a run needs it."""
+    return is_installed(named) or shared_programs.is_shared(named)
+
+
 def path_inside(named: str) -> str:
     """Return the program's path in a workspace."""
     program, version = parse(named)
@@ -105,13 +114,27 @@ def path_inside(named: str) -> str:
 
 
 def folders_for(environment) -> dict[str, Path]:
-    """Return {NAME/VERSION: folder on this host} of the environment's programs that are installed."""
+    """Return {NAME/VERSION: folder on this host} of the environment's programs that are there.
+
+    One that another host has installed is brought first. If that fails the run goes on without it.
+    """
     found = {}
     for named in environment.agent_programs:
-        if environment.capabilities.agent_programs and is_installed(named):
+        if environment.capabilities.agent_programs and (is_installed(named) or _is_brought(named)):
             program, version = parse(named)
             found[f"{program.name}/{version}"] = folder_of(program, version)
     return found
+
+
+def _is_brought(named: str) -> bool:
+    if not shared_programs.is_shared(named):
+        return False
+    try:
+        install(named)
+    except (Problem, OSError) as error:
+        logger.warning("%s is not here: %s", named, error)
+        return False
+    return True
 
 
 def choices(environments, also: str = "") -> list[tuple[str, str]]:
@@ -138,9 +161,14 @@ def require(environment, name: str) -> str:
         able = " and ".join(capabilities.drivers_with(agent_programs=True))
         raise conflict(f"Handrail starts agents in workspaces of {able}, not of {environment.driver}.")
     named = named_by(environment, name)
-    if not is_installed(named):
+    if not is_available(named):
         raise conflict(f"{named} is not installed on this host. An operator runs `manage.py agents install {named}`.")
     return named
+
+
+def available() -> list[str]:
+    """Return NAME@VERSION of all that a run on this host can have."""
+    return sorted({*installed(), *shared_programs.shared()})
 
 
 def installed() -> list[str]:
@@ -155,7 +183,7 @@ def installed() -> list[str]:
 
 
 def install(named: str, *, cancel: threading.Event | None = None, report=lambda written: None) -> Path:
-    """Bring the program from npm, or return its folder if it is there. Problem 422, 503; Cancelled.
+    """Bring the program from the bucket or npm, or return its folder if it is there. Problem 422, 503; Cancelled.
 
     The folder gets its name once it is complete, so that an installation that was killed is none. `report` is called
     with the bytes that npm has written so far.
@@ -163,6 +191,7 @@ def install(named: str, *, cancel: threading.Event | None = None, report=lambda 
     program, version = parse(named)
     folder = folder_of(program, version)
     if is_installed(named):
+        shared_programs.share(named, folder)
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     _delete_old_parts(folder.parent)
@@ -170,13 +199,15 @@ def install(named: str, *, cancel: threading.Event | None = None, report=lambda 
     with watched() as tell:
         tell(f"+{part}")
         try:
-            npm.bring(f"{program.package}@{version}", part, tell=tell, cancel=cancel, report=report)
-            _link(part, program, named)
+            if not shared_programs.bring(named, part):
+                npm.bring(f"{program.package}@{version}", part, tell=tell, cancel=cancel, report=report)
+                _link(part, program, named)
             _let_all_read(part)
             _put_in_place(part, folder, named)
         finally:
             shutil.rmtree(part, ignore_errors=True)
             tell(f"-{part}")
+    shared_programs.share(named, folder)
     return folder
 
 
@@ -213,16 +244,17 @@ def _let_all_read(folder: Path):
 
 
 def remove(named: str):
-    """Delete an installed program. Runs that are up keep what they have open."""
+    """Delete an installed program, from the bucket too. Runs that are up keep what they have open. Problem 422, 503."""
     program, version = parse(named)
-    if not is_installed(named):
+    if not is_available(named):
         raise invalid(f"{named} is not installed on this host.")
-    shutil.rmtree(folder_of(program, version))
+    shared_programs.withdraw(named)
+    shutil.rmtree(folder_of(program, version), ignore_errors=True)
 
 
 def versions_of(program: Program) -> list[str]:
-    """Return the versions of the program that are installed on this host, the newest first."""
-    here = [named.partition("@")[2] for named in installed() if named.partition("@")[0] == program.name]
+    """Return the versions of the program that a run on this host can have, the newest first."""
+    here = [named.partition("@")[2] for named in available() if named.partition("@")[0] == program.name]
     return sorted(here, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
 
 

@@ -33,6 +33,7 @@ from workspaces.runner import reached, rootfs, server, working
 from workspaces.runner.code_host.door import Doors
 from workspaces.runner.driver_probes import DriverProbes
 from workspaces.runner.job import Job
+from workspaces.runner.keeping import Keeping
 from workspaces.runner.ledger import Ledger
 from workspaces.runner.measure import disk_quota
 from workspaces.runner.measure.disk_quota import Vitals
@@ -93,6 +94,7 @@ class Daemon:
         self._warming: dict = {}  # driver: task
         self.vitals = Vitals(self)
         self.up = UpHere(self)
+        self.keeping = Keeping(self)
         self.devices: dict = {}  # workspace id: the file system of a connected folder
         self._cancel_events: dict = {}  # operation id: the job's cancel event
         self._cancelled: set = set()  # operations whose program was cancelled
@@ -127,6 +129,7 @@ class Daemon:
             self._ready = True
             await self.thread(self._keep_lead)
             background += [asyncio.create_task(self._forever(name)) for name in BACKGROUND]
+            background.append(asyncio.create_task(self.keeping.forever()))
             logger.info("runner of %s is ready", self.row.host)
             await stopping.wait()
         finally:
@@ -319,6 +322,7 @@ class Daemon:
     async def _work(self, operation: Operation, recovering: bool):
         with about(operation=operation.pk):
             await working.carry_out(self, operation, recovering)
+            self.keeping.ended(operation)
 
     def _cancel_requested(self):
         """Cancel the jobs and programs of operations with a cancellation request."""

@@ -1,7 +1,11 @@
-"""Archives of snapshots for download: written by the runner with progress, and kept as long as retention says."""
+"""Archives of snapshots for download: written by the runner with progress, and kept as long as retention says.
+
+With HANDRAIL_BUCKET they are there, for the web of any host.
+"""
 
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from django.conf import settings
@@ -11,6 +15,7 @@ from dashboard.keys.key_files import make_private
 from dashboard.models import Actor
 from workspaces import operations
 from workspaces.changes import downloads, guarded, history
+from workspaces.host import shared_files
 from workspaces.models import Operation, Snapshot
 
 KIND = "archive"
@@ -46,31 +51,39 @@ def write(snapshot: Snapshot, watch: dict) -> int:
     try:
         with open(fresh, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
             history.store_of(snapshot.workspace).archive(snapshot.tree_hex, out, **watch)
+        size = fresh.stat().st_size
         move_into_place(fresh, path)  # readers take a file at `path` for complete
+        shared_files.keep(path)
     finally:
         fresh.unlink(missing_ok=True)
-    return path.stat().st_size
+    return size
 
 
 def read(snapshot: Snapshot) -> Iterator[bytes]:
-    """Return an iterator over the archive's bytes: the file on this host, else written while it is read.
+    """Return an iterator over the archive's bytes: the file that was written, else written while it is read.
 
     Problem 403 for an agent if it holds secrets.
     """
     guarded.refuse_secrets_in(history.store_of(snapshot.workspace), snapshot.tree_hex)
+    pieces = _pieces(_path(snapshot))
     try:
-        file = open(_path(snapshot), "rb")  # noqa: SIM115  # closed when the iterator ends or is closed
+        first = next(pieces)
     except FileNotFoundError:
         return downloads.archive(snapshot)
-    return _pieces(file)
+    return chain([first], pieces)
 
 
-def _pieces(file) -> Iterator[bytes]:
-    with file:
+def _pieces(path: Path) -> Iterator[bytes]:
+    with shared_files.opened(path) as file:
         while piece := file.read(_PIECE):
             yield piece
 
 
 def forget(workspace_id, snapshot_id):
-    """Delete the archive of a snapshot, if one was written."""
-    (folder_of(workspace_id) / f"{snapshot_id}.tar.zst").unlink(missing_ok=True)
+    """Delete the archive of a snapshot, if one was written. Raise StoreError."""
+    shared_files.remove(folder_of(workspace_id) / f"{snapshot_id}.tar.zst")
+
+
+def forget_all(workspace_id):
+    """Delete the archives of all snapshots of a workspace. Raise StoreError."""
+    shared_files.remove_folder(folder_of(workspace_id))

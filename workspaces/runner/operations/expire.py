@@ -7,6 +7,7 @@ from dashboard.database import clock
 from workspaces import lifecycle
 from workspaces.host import paths
 from workspaces.models import Command, State, Terminal, Workspace
+from workspaces.programs import kept_recordings
 from workspaces.runner.job import Kind
 
 ASLEEP = (State.PAUSED, State.STOPPED, State.FAILED)
@@ -27,8 +28,7 @@ class Expire(Kind):
         if home:
             await job.thread(_empty, paths.folder_of(workspace.pk) / "home")
         for program in job.args["programs"]:
-            folder = paths.program_of(workspace.pk, program)
-            await job.thread(shutil.rmtree, folder, ignore_errors=True)
+            await job.thread(kept_recordings.remove, workspace.pk, program)
         return {"ok": True, "home": home}
 
     def finish(self, job, outcome):

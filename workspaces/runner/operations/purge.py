@@ -4,6 +4,7 @@ from dashboard.database import clock
 from workspaces import lifecycle
 from workspaces.host import paths
 from workspaces.models import Workspace
+from workspaces.programs import kept_recordings
 from workspaces.runner import removing
 from workspaces.runner.job import Kind
 from workspaces.runner.refusals import Refused
@@ -23,7 +24,8 @@ class Purge(Kind):
         await job.mark_started()
         async with job.lock():
             await job.thread(removing.remove, paths.folder_of(workspace.pk))
-            await job.thread(removing.remove, archives.folder_of(workspace.pk))
+            await job.thread(kept_recordings.remove_all, workspace.pk)
+            await job.thread(archives.forget_all, workspace.pk)
             await job.thread(removing.remove, paths.checkpoints_of(workspace.pk))
         return {"ok": True}
 

@@ -34,12 +34,8 @@ def _files(team) -> Iterator[tuple[str, str, Path]]:
     for found in shared_files.kept_in(uploads.folder_of(team.pk)):
         yield "upload", "", found.path
     for pk, key in Workspace.objects.filter(team=team).values_list("pk", "key"):
-        for path in _in(archives.folder_of(pk)):
-            yield "archive for download", key, path
-
-
-def _in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+        for found in shared_files.kept_in(archives.folder_of(pk)):
+            yield "archive for download", key, found.path
 
 
 def _is_in(path: Path, wanted: Wanted, tick) -> bool:

@@ -3,44 +3,56 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from django.conf import settings
 from django.urls import reverse
 
 from dashboard.database.batches import in_batches
 from dashboard.files.atomic_write import replace_file
 from workspaces.host import paths
 from workspaces.models import Command, Terminal
+from workspaces.programs import kept_recordings
 from workspaces.programs.terminals import name_of
 from workspaces.services.scrub.places import OUTPUT, Place
 from workspaces.services.scrub.value import Wanted
 from workspaces.shim.recording import segments
+from workspaces.store import StoreError
 
 NOT_ENDED = "the program has not ended"
 
 
 def find(team, wanted: Wanted, tick: Callable[[], None]) -> Iterator[Place]:
-    for program in _programs(team):
+    for program, folder, _ in _folders(team):
         tick()
-        if _is_in(_folder(program), wanted):
+        if _is_in(folder, wanted):
             yield _place(program, wanted, "" if program.ended_at else NOT_ENDED)
 
 
 def purge(team, wanted: Wanted, tick: Callable[[], None]) -> Iterator[Place]:
-    """Take the value out of the folders of ended programs; the length of a recording stays."""
-    for program in _programs(team):
+    """Take the value out of the folders of ended programs, and of their copies; the length of a recording stays."""
+    for program, folder, copy in _folders(team):
         tick()
-        if _is_in(_folder(program), wanted):
-            why = NOT_ENDED if program.ended_at is None else _purge(_folder(program), wanted)
+        if _is_in(folder, wanted):
+            why = NOT_ENDED if program.ended_at is None else _purge(folder, copy, wanted)
             yield _place(program, wanted, why)
+
+
+def _folders(team) -> Iterator[tuple[Command | Terminal, Path, Path | None]]:
+    """Yield (program, its folder, the name of the copy in the bucket or None); what only the bucket has is fetched."""
+    for program in _programs(team):
+        folder, copy = paths.program_of(program.workspace_id, program.operation_id), None
+        if settings.HANDRAIL_BUCKET and program.ended_at:
+            copy = kept_recordings.path_of(program.workspace_id, program.operation_id)
+        if folder.exists() or copy is None:
+            yield program, folder, copy
+        elif found := (fetched := kept_recordings.Fetched(copy)).folder():
+            yield program, found, copy
+            del fetched
 
 
 def _programs(team) -> Iterator[Command | Terminal]:
     for model in (Command, Terminal):
         rows = model.objects.filter(workspace__team=team, workspace__purged_at=None, swept_at=None)
         yield from in_batches(rows.select_related("workspace__team").order_by("pk"))
-
-
-def _folder(program) -> Path:
-    return paths.program_of(program.workspace_id, program.operation_id)
 
 
 def _is_in(folder: Path, wanted: Wanted) -> bool:
@@ -70,7 +82,7 @@ def _others(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.json") if path.is_file())
 
 
-def _purge(folder: Path, wanted: Wanted) -> str:
+def _purge(folder: Path, copy: Path | None, wanted: Wanted) -> str:
     """Return why the value is still there; "" if it isn't."""
     try:
         for span, data in _recording(folder):
@@ -78,8 +90,12 @@ def _purge(folder: Path, wanted: Wanted) -> str:
         for path in _others(folder):
             if wanted.is_in(data := path.read_bytes()):
                 replace_file(path, wanted.out_of_bytes(data), mode=path.stat().st_mode & 0o777)
+        if copy is not None:
+            kept_recordings.send(folder, copy)
     except OSError as error:
         return f"its files could not be written: {error.strerror}"
+    except StoreError as error:
+        return f"its copy could not be written: {error}"
     return ""
 
 

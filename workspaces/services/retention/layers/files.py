@@ -23,33 +23,24 @@ ONE = "*-*-*-*-*"  # a folder that is called as a team or workspace
 
 def teams_with_old_files(at: datetime) -> QuerySet:
     """Return the teams with a file that the shortest rule would delete."""
-    cutoff = (at - SHORTEST).timestamp()
-    sent, packed = _teams_of_uploads(at - SHORTEST), _with_old_files(archives.folder(), cutoff)
+    sent, packed = _with_old_files(uploads.folder(), at - SHORTEST), _with_old_files(archives.folder(), at - SHORTEST)
     if not sent and not packed:
         return Team.objects.none()
     return Team.objects.filter(Q(pk__in=sent) | Q(workspaces__in=packed)).distinct()
 
 
-def _teams_of_uploads(cutoff: datetime) -> set[str]:
+def _with_old_files(folder: Path, cutoff: datetime) -> set[str]:
+    """Return the names of the folders of a folder that have a file from before `cutoff`."""
     found = set()
     with suppress(StoreError):  # the bucket does not answer: another time
-        for name in shared_files.folders_in(uploads.folder()):
-            if fnmatch(name, ONE) and any(kept.at < cutoff for kept in shared_files.kept_in(uploads.folder_of(name))):
+        for name in shared_files.folders_in(folder):
+            if fnmatch(name, ONE) and any(kept.at < cutoff for kept in shared_files.kept_in(folder / name)):
                 found.add(name)
     return found
 
 
-def _with_old_files(folder: Path, cutoff: float) -> set[str]:
-    found = set()
-    for path in folder.glob(f"{ONE}/*"):
-        with suppress(FileNotFoundError):  # deleted meanwhile
-            if path.stat().st_mtime < cutoff:
-                found.add(path.parent.name)
-    return found
-
-
 class _Files(Layer):
-    """Files of this host, also those that an interrupted write left. The time of the last write counts."""
+    """Such files, also those that an interrupted write left on this host. The time of the last write counts."""
 
     in_hours = True
     unit = "hours"
@@ -57,7 +48,7 @@ class _Files(Layer):
 
     def delete(self, scope, items):
         for item in items:
-            Path(item.pk).unlink(missing_ok=True)
+            shared_files.remove(Path(item.pk))
 
     def _old(self, found: list[shared_files.Kept], cutoff: datetime) -> Iterator[tuple[Path, str, datetime]]:
         """Yield (path, name, time) of the files that are older."""
@@ -80,10 +71,6 @@ class Uploads(_Files):
             for path, name, at in self._old(shared_files.kept_in(uploads.folder_of(scope.team.pk)), cutoff):
                 yield Item(str(path), name, at)
 
-    def delete(self, scope, items):
-        for item in items:
-            shared_files.remove(Path(item.pk))
-
 
 class Archives(_Files):
     name = "archives"
@@ -93,9 +80,13 @@ class Archives(_Files):
     what = "archive"
 
     def due(self, scope):
-        packed = [folder.name for folder in archives.folder().glob(ONE)]
+        with suppress(StoreError):  # the bucket does not answer: another time
+            yield from self._due(scope)
+
+    def _due(self, scope) -> Iterator[Item]:
+        packed = [name for name in shared_files.folders_in(archives.folder()) if fnmatch(name, ONE)]
         rows = Workspace.objects.filter(team=scope.team, pk__in=packed) if packed else Workspace.objects.none()
         for pk, key, environment in rows.values_list("pk", "key", "environment__name"):
             cutoff = scope.terms(self, environment).cutoff(scope.at)
-            for path, name, at in self._old(shared_files.here(archives.folder_of(pk)), cutoff):
+            for path, name, at in self._old(shared_files.kept_in(archives.folder_of(pk)), cutoff):
                 yield Item(str(path), name, at, pk, key)
