@@ -33,6 +33,7 @@ DISK_NEEDED, DISK_COMFORT = 200 * 10**6, 2 * 10**9  # bytes
 def needed_to_work() -> list[Finding]:
     """Return the quick checks for /readyz, made inside the web server. Messages are safe to show to anybody."""
     needed = [Finding("web", True, "Running."), *_database(deep=False), *_bucket(deep=False), *_store()]
+    needed += host_findings.not_a_member()
     return needed + [found for found in _drivers(brief=True) if found.is_used and not found.ok]
 
 

@@ -61,6 +61,6 @@ def readyz(request):
 @never_cache
 @require_safe
 def status(request):
-    is_admin = any(request.caller.can("manage_hosts", team_id) for team_id in request.caller.team_ids)
+    is_admin = any(request.caller.can("read_hosts", team_id) for team_id in request.caller.team_ids)
     found = {"nav": "status", "findings": doctor.examine(deep=False), "hosts": hosts.shown() if is_admin else []}
     return render(request, "dashboard/status.html", found)

@@ -94,6 +94,20 @@ def hosts() -> list[Finding]:
     return [*(_host(row) for row in rows), *_versions(rows)]
 
 
+def not_a_member() -> list[Finding]:
+    """Report this host if others lead its workspaces now, as it was declared lost, or if it was removed."""
+    try:
+        row = Runner.objects.filter(host=settings.HANDRAIL_HOST_NAME).first()
+    except DatabaseError:  # its own finding says so
+        return []
+    if row is None or not (row.lost_at or row.removed_at):
+        return []
+    if row.removed_at:
+        return [Finding("host", False, "This host was removed from its installation.")]
+    words = "This host was declared lost. It answers again once it has put the files of its workspaces aside."
+    return [Finding("host", False, words)]
+
+
 def _host(row: Runner) -> Finding:
     state, since = known_hosts.state_of(row)
     part, ok = f"host {row.host}", state in ("ready", "draining")

@@ -33,7 +33,8 @@ MATRIX = {
     "assign_owner": (Role.LEAD, False),
     "set_ticket_url": (Role.LEAD, False),
     "move_workspace": (Role.LEAD, False),  # to another host, or under another environment
-    "manage_hosts": (Role.ADMIN, False),  # drain them, and say that one is lost: of all teams
+    "read_hosts": (Role.ADMIN, False),
+    "manage_hosts": (None, False),  # superusers alone: a host has workspaces of all teams
     "type_in_terminal": (Role.LEAD, True),
     "share_terminal": (Role.LEAD, False),  # a person's, with agents
     "keep_artifact": (Role.LEAD, True),  # files of a snapshot, after it

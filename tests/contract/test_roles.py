@@ -34,7 +34,7 @@ VERBS = {
     "POST /workspaces/{key}/fork": "create_workspace",
     "POST /workspaces/{key}/move": "move_workspace",
     "POST /workspaces/{key}/returned": "move_workspace",
-    "GET /hosts": "manage_hosts",
+    "GET /hosts": "read_hosts",
     "POST /hosts/{host}/drain": "manage_hosts",
     "POST /hosts/{host}/undrain": "manage_hosts",
     "POST /hosts/{host}/lost": "manage_hosts",

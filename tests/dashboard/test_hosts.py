@@ -43,7 +43,15 @@ def up(workspace, host):  # noqa: F811
 
 @pytest.fixture
 def admin(api, token_of, alice):
+    """An admin of a team, who is no superuser."""
     return api(token_of(alice))
+
+
+@pytest.fixture
+def operator(admin, alice):
+    """The same as a superuser, who may say something of hosts."""
+    type(alice).objects.filter(pk=alice.pk).update(is_superuser=True)
+    return admin
 
 
 def silence(name="a", **ago):
@@ -176,22 +184,66 @@ def test_by_itself_a_host_is_lost_only_after_the_minutes_that_an_operator_set(up
     assert not hosts.long_silent(here).exists()
 
 
-def test_the_api_shows_hosts_to_admins_and_drains_and_loses_them(up, bucket, admin, api, token_of, lena):
-    found = {each["name"]: each for each in admin.get("/api/v1/hosts").json()["hosts"]}
+def test_the_api_drains_and_loses_hosts_for_a_superuser(up, bucket, operator, api, token_of, lena):
+    found = {each["name"]: each for each in operator.get("/api/v1/hosts").json()["hosts"]}
     assert {name: each["state"] for name, each in found.items()} == {"a": "ready", "b": "ready"}
     assert (found["a"]["workspaces"], found["a"]["promised"]["runs"]) == (1, 1)
     assert found["a"]["drivers"]["sandbox"]["available"] is True
-    drained = admin.post("/api/v1/hosts/a/drain?now=true").json()
+    drained = operator.post("/api/v1/hosts/a/drain?now=true").json()
     assert (drained["state"], [each["words"] for each in drained["told"]]) == ("draining", ["goes to b"])
-    assert admin.post("/api/v1/hosts/a/undrain").json()["state"] == "ready"
-    assert admin.post("/api/v1/hosts/a/lost").status_code == 409
+    assert operator.post("/api/v1/hosts/a/undrain").json()["state"] == "ready"
+    assert operator.post("/api/v1/hosts/a/lost").status_code == 409
     silence()
-    assert admin.get("/api/v1/hosts").json()["hosts"][0]["state"] == "unreachable"
-    assert admin.post("/api/v1/hosts/a/lost").json()["state"] == "lost"
-    assert admin.post("/api/v1/hosts/nowhere/drain").status_code == 404
+    assert operator.get("/api/v1/hosts").json()["hosts"][0]["state"] == "unreachable"
+    assert operator.post("/api/v1/hosts/a/lost").json()["state"] == "lost"
+    assert operator.post("/api/v1/hosts/nowhere/drain").status_code == 404
     other = api(token_of(lena))
     assert other.get("/api/v1/hosts").status_code == 403
     assert other.post("/api/v1/hosts/b/drain").status_code == 403
+
+
+def test_an_admin_of_a_team_sees_hosts_and_says_nothing_of_them(up, bucket, admin):
+    assert [each["name"] for each in admin.get("/api/v1/hosts").json()["hosts"]] == ["a", "b"]
+    silence()
+    for verb in ("drain", "undrain", "lost"):
+        refused = admin.post(f"/api/v1/hosts/a/{verb}")
+        assert (refused.status_code, refused.json()["detail"]) == (
+            403,
+            "Only a superuser says so of a host: it has workspaces of all teams.",
+        )
+    assert not Runner.objects.exclude(draining_at=None, lost_at=None).exists()
+
+
+def test_the_log_says_who_drained_and_lost_a_host(up, bucket, operator, alice, team):
+    for verb in ("drain", "drain", "undrain", "undrain"):
+        assert operator.post(f"/api/v1/hosts/a/{verb}").status_code == 200
+    silence()
+    assert operator.post("/api/v1/hosts/a/lost").status_code == 200
+    said = Event.objects.filter(team=team, verb__startswith="host.").order_by("seq")
+    assert [(event.verb, event.data["host"]) for event in said] == [
+        ("host.drained", "a"),
+        ("host.undrained", "a"),
+        ("host.lost", "a"),
+    ]
+    assert {event.actor_id for event in said} == {str(alice.pk)}
+
+
+def test_a_host_without_a_runner_is_removed_and_not_lost(host):
+    host("web-only", heartbeat_at=None, parts=["web"])
+    with pytest.raises(CommandError, match="has no workspaces to bring back"):
+        call_command("host", "lost", "web-only")
+
+
+def test_the_web_of_a_lost_host_is_not_ready_and_says_why(host, settings, client):
+    settings.HANDRAIL_HOST_NAME = "a"
+    row = host("a")
+    before = client.get("/readyz")
+    assert (before.status_code, "host" in [part["part"] for part in before.json()]) == (200, False)
+    Runner.objects.filter(pk=row.pk).update(lost_at=clock.now())
+    refused = client.get("/readyz")
+    assert refused.status_code == 503
+    [said] = [part["words"] for part in refused.json()["parts"] if part["part"] == "host"]
+    assert said == "This host was declared lost. It answers again once it has put the files of its workspaces aside."
 
 
 def test_a_move_to_a_host_that_falls_silent_is_given_up_and_what_was_up_is_resumed(up, bucket):

@@ -47,7 +47,7 @@ class Stays(Schema):
 
 
 class Drained(HostOut):
-    told: list[Stays] = Field(description="what becomes of each workspace of the caller's team there")
+    told: list[Stays] = Field(description="what becomes of each workspace there")
 
 
 class NewPlace(schemas.Strict):
@@ -62,7 +62,7 @@ class Returned(schemas.Strict):
 @router.get("/hosts", response={200: Hosts} | PROBLEMS)
 def list_hosts(request):
     """Return the hosts that share the database, with what each may promise and has promised. For an admin."""
-    _admin(request)
+    team_for(request, "read_hosts")
     return Status(200, {"hosts": hosts.shown()})
 
 
@@ -70,26 +70,29 @@ def list_hosts(request):
 def drain_host(request, host: str, now: bool = False):
     """Give a host no new workspaces, and move those that are there once they are idle; with `now` at once.
 
-    For an admin.
+    For a superuser.
     """
-    team, row = _admin(request), hosts.find(host)
-    told = hosts.drain(row, by=request.auth.actor, now=now)
-    said = [{"key": each.key, "team": team.slug, "words": words} for each, words in told if each.team_id == team.pk]
+    _superuser(request)
+    told = hosts.drain(hosts.find(host), by=request.auth.actor, now=now)
+    said = [{"key": each.key, "team": each.team.slug, "words": words} for each, words in told]
     return Status(200, _shown(host) | {"told": said})
 
 
 @router.post("/hosts/{host}/undrain", response={200: HostOut} | PROBLEMS)
 def undrain_host(request, host: str):
-    """Give a host new workspaces again. For an admin."""
-    _admin(request)
-    hosts.undrain(hosts.find(host))
+    """Give a host new workspaces again. For a superuser."""
+    _superuser(request)
+    hosts.undrain(hosts.find(host), by=request.auth.actor)
     return Status(200, _shown(host))
 
 
 @router.post("/hosts/{host}/lost", response={200: HostOut} | PROBLEMS)
 def lose_host(request, host: str):
-    """Say that a silent host is lost: its workspaces come back on others from their newest snapshots. For an admin."""
-    _admin(request)
+    """Say that a silent host is lost: its workspaces come back on others from their newest snapshots.
+
+    For a superuser.
+    """
+    _superuser(request)
     hosts.declare_lost(hosts.find(host), by=request.auth.actor)
     return Status(200, _shown(host))
 
@@ -116,8 +119,9 @@ def answer_return(request, key: str, wish: Returned):
     return Status(202, workspace_out(workspace))
 
 
-def _admin(request):
-    return team_for(request, "manage_hosts")
+def _superuser(request):
+    if not hosts.may_manage(request.auth):
+        raise not_allowed("Only a superuser says so of a host: it has workspaces of all teams.")
 
 
 def _shown(host: str) -> dict:

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from dashboard.database import clock
+from dashboard.models import Actor, Event
 from dashboard.net.addresses import is_loopback
 from dashboard.problems import Problem, conflict, gone, invalid, not_allowed
 from dashboard.text.setting_values import given
@@ -126,6 +127,8 @@ def answer(code: str, public_key: str, sealed: str) -> str:
         values = {"installation": asked["installation"], "home": asked["home"][:400], "version": asked["version"]}
         values |= {"removed_at": None, "draining_at": None, "lost_at": None}
         Runner.objects.update_or_create(host=token.host, defaults=values)
+        data = {"host": token.host, "version": asked["version"]}
+        Event.objects.record_for_all(actor=Actor.system("manage.py join"), verb="host.joined", data=data)
     logger.warning("%s joins this installation", token.host)
     return channel.seal(_shared(token.host), join_tokens.ANSWER)
 

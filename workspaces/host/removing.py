@@ -1,13 +1,14 @@
 """Let a host cease to be a member: nothing is there any more, and it is refused from now on."""
 
 from dashboard.database import clock
+from dashboard.models import Actor, Event
 from dashboard.problems import conflict
 from workspaces.models import JoinToken, Runner, StoreIdentity, Workspace
 
 SHOWN = 5  # names
 
 
-def remove(row: Runner):
+def remove(row: Runner, *, by: Actor):
     """Remove a silent host on which nothing is. Its certificates are refused, and it does not start. Problem 409."""
     if row.answers:
         raise conflict(f"{row.host} answers. Stop its `make up` first.")
@@ -25,6 +26,7 @@ def remove(row: Runner):
         )
     JoinToken.objects.filter(host=row.host, used_at=None).delete()
     Runner.objects.filter(pk=row.pk).update(removed_at=clock.now(), heartbeat_at=None, keys={}, capabilities={})
+    Event.objects.record_for_all(actor=by, verb="host.removed", data={"host": row.host})
 
 
 def _named(keys: list[str]) -> str:

@@ -9,6 +9,7 @@ from django.test import Client
 
 from dashboard.database import clock
 from dashboard.keys import keyring, log_key
+from dashboard.models import Actor, Event
 from dashboard.problems import Problem
 from dashboard.text import setting_values
 from tests.pages.conftest import workspace  # noqa: F401 - a fixture
@@ -17,6 +18,7 @@ from workspaces.models import JoinToken, Runner, State, StoreIdentity
 from workspaces.pages import joining as page
 
 DESK = "https://desk.example.org"
+OPERATOR = Actor.system("manage.py host")
 
 
 @pytest.fixture(autouse=True)
@@ -237,12 +239,12 @@ def test_a_host_is_removed_once_it_is_stopped_and_empty(member, team, workspace,
     workspace.runner, workspace.state = member, State.STOPPED
     workspace.save()
     with pytest.raises(Problem, match=f"{workspace.key} is on host-b. Drain it first"):
-        removing.remove(member)
+        removing.remove(member, by=OPERATOR)
     workspace.runner = None
     workspace.save()
     StoreIdentity.objects.create(team=team, store_id="x", host="host-b")
     with pytest.raises(Problem, match=f"The snapshots of {team.slug} are on host-b"):
-        removing.remove(member)
+        removing.remove(member, by=OPERATOR)
     StoreIdentity.objects.all().delete()
     call_command("host", "remove", "host-b")
     assert capsys.readouterr().out.startswith("host-b is no host of this installation any more.")
@@ -252,7 +254,7 @@ def test_a_host_is_removed_once_it_is_stopped_and_empty(member, team, workspace,
 
 def test_a_removed_host_does_not_start_again_and_its_name_is_free(new_host, settings, tmp_path):
     home = new_host(joining.add("host-b"))
-    removing.remove(Runner.objects.get(host="host-b"))
+    removing.remove(Runner.objects.get(host="host-b"), by=OPERATOR)
     settings.HANDRAIL_HOST_NAME = "host-b"
     own, settings.HANDRAIL_HOME = settings.HANDRAIL_HOME, home
     with pytest.raises(identity.OtherInstallation, match="host-b was removed from this installation at"):
@@ -261,6 +263,14 @@ def test_a_removed_host_does_not_start_again_and_its_name_is_free(new_host, sett
     home.rename(tmp_path / "old")
     assert new_host(joining.add("host-b"))
     assert Runner.objects.members().filter(host="host-b").exists()
+
+
+def test_the_log_of_each_team_says_that_a_host_joined_and_that_it_was_removed(new_host, team):
+    new_host(joining.add("host-b"))
+    removing.remove(Runner.objects.get(host="host-b"), by=OPERATOR)
+    joined, removed = Event.objects.filter(team=team, verb__startswith="host.").order_by("seq")
+    assert (joined.verb, joined.data["host"], joined.actor_label) == ("host.joined", "host-b", "manage.py join")
+    assert (removed.verb, removed.data["host"], removed.actor_label) == ("host.removed", "host-b", "manage.py host")
 
 
 def test_what_a_host_was_given_is_read_after_its_environment(tmp_path, monkeypatch):

@@ -64,7 +64,7 @@ class Command(BaseCommand):
         self.stdout.write(f"python manage.py join {settings.HANDRAIL_PUBLIC_URL} {token}")
 
     def _remove(self, *, name, **options):
-        removing.remove(hosts.find(name))
+        removing.remove(hosts.find(name), by=BY)
         self.stdout.write(f"{name} is no host of this installation any more. Its keys are still in its HANDRAIL_HOME.")
 
     def _drain(self, *, name, now, **options):
@@ -74,7 +74,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{workspace.key} {words}")
 
     def _undrain(self, *, name, **options):
-        hosts.undrain(hosts.find(name))
+        hosts.undrain(hosts.find(name), by=BY)
         self.stdout.write(f"{name} gets new workspaces again.")
 
     def _lost(self, *, name, **options):

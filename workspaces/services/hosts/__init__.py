@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.conf import settings
 
 from dashboard.database import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Event
 from dashboard.problems import conflict, not_found
 from workspaces.lifecycle import lost_hosts
 from workspaces.models import Runner, StoreIdentity, Workspace
@@ -62,6 +62,16 @@ def _probe(probe: dict) -> dict:
     return {name: probe.get(name) for name in ("available", "isolation", "reason")}
 
 
+def may_manage(caller) -> bool:
+    """Return whether the caller may drain hosts and say that one is lost: a superuser, as a host is of all teams."""
+    return caller.is_person and caller.user.is_superuser
+
+
+def _record(what: str, runner: Runner, by: Actor):
+    """Record in the log of each team what was said of a host."""
+    Event.objects.record_for_all(actor=by, verb=f"host.{what}", data={"host": runner.host})
+
+
 # Drain ---------------------------------------------------------------------------------------------------------------
 
 
@@ -70,13 +80,15 @@ def drain(runner: Runner, *, by: Actor, now: bool = False) -> list[tuple[Workspa
 
     Return of each workspace, in words, where it goes or why it stays.
     """
-    Runner.objects.filter(pk=runner.pk, draining_at=None).update(draining_at=clock.now())
+    if Runner.objects.filter(pk=runner.pk, draining_at=None).update(draining_at=clock.now()):
+        _record("drained", runner, by)
     return [(each, moving.leave_host(each, by=by, now=now)) for each in moving.at(runner)]
 
 
-def undrain(runner: Runner):
+def undrain(runner: Runner, *, by: Actor):
     """Let the host take new workspaces again."""
-    Runner.objects.filter(pk=runner.pk).update(draining_at=None)
+    if Runner.objects.filter(pk=runner.pk, draining_at__isnull=False).update(draining_at=None):
+        _record("undrained", runner, by)
 
 
 # Lost ----------------------------------------------------------------------------------------------------------------
@@ -89,9 +101,14 @@ def declare_lost(runner: Runner, *, by: Actor) -> list[Workspace]:
     """
     if runner.is_alive:
         raise conflict(f"{runner.host} answers. Drain it instead, or stop it first.")
+    if not runner.runs("runner"):
+        raise conflict(
+            f"{runner.host} has no workspaces to bring back. `manage.py host remove {runner.host}` removes it."
+        )
     if not Runner.objects.filter(pk=runner.pk, lost_at=None).update(lost_at=clock.now()):
         raise conflict(f"{runner.host} is lost already.")
     runner.refresh_from_db()
+    _record("lost", runner, by)
     return lost_hosts.take_over(runner, by=by)
 
 
