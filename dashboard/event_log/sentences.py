@@ -225,6 +225,7 @@ WORDS = {
     "snapshot.trashed": gettext_lazy("Moved a snapshot to the trash"),
     "snapshot.untrashed": gettext_lazy("Restored a snapshot from the trash"),
     "snapshot.unpinned": gettext_lazy("Unpinned a snapshot"),
+    "store.key_added": gettext_lazy("Made a new key for the snapshots of the team"),
     "store.accepted": gettext_lazy("Accepted another snapshot store"),
     "store.check_asked": gettext_lazy("Asked to check the snapshot store"),
     "store.check_stopped": gettext_lazy("Asked to stop the check of the snapshot store"),

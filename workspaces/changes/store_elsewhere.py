@@ -15,6 +15,7 @@ from dashboard.keys.key_files import make_private
 from dashboard.problems import Problem
 from workspaces.host import leads
 from workspaces.host.leads import Lead
+from workspaces.host.store_keys import TeamKeys
 from workspaces.models import Runner
 from workspaces.operations import runner_client
 from workspaces.store import Store, StoreError
@@ -68,7 +69,7 @@ class BlobsElsewhere(FolderBlobs):
     def __init__(self, team_id, lead: Lead, store_id: str):
         super().__init__(make_private(settings.HANDRAIL_HOME / "store-copies" / str(team_id)))
         self._team_id, self._lead, self._id = team_id, lead, store_id
-        self.caches, self.host = self.path, lead.host
+        self.caches, self.host, self.keys = self.path, lead.host, TeamKeys(team_id)
 
     def _ask(self, what: str, **query) -> bytes:
         """Return what the other host's runner sends. FileNotFoundError for what is gone; Problem 503."""

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from dashboard.database import clock
 from workspaces.host import paths
+from workspaces.host.store_keys import TeamKeys
 from workspaces.store import StoreError
 from workspaces.store.blobs import Blobs
 from workspaces.store.blobs import at as blobs_at
@@ -27,14 +28,15 @@ def blobs_of(team_id) -> Blobs:
     """Return what `Store.open` and `Store.create` take for a team. Raise StoreError."""
     address = address_of(team_id)
     if not settings.HANDRAIL_BUCKET:
-        return blobs_at(address)
-    return _in_bucket(address, settings.HANDRAIL_HOME / "cache" / "stores", settings.HANDRAIL_BUCKET_CACHE)
+        return blobs_at(address, keys=TeamKeys(team_id))
+    copies = settings.HANDRAIL_HOME / "cache" / "stores"
+    return _in_bucket(address, copies, settings.HANDRAIL_BUCKET_CACHE, str(team_id))
 
 
 # Kept by the process, with its connections: a page opens several stores.
 @lru_cache(maxsize=1000)
-def _in_bucket(address: str, copies: Path, most_bytes: int) -> Blobs:
-    return blobs_at(address, cache=copies, cache_bytes=most_bytes, clock=now)
+def _in_bucket(address: str, copies: Path, most_bytes: int, team_id: str) -> Blobs:
+    return blobs_at(address, cache=copies, cache_bytes=most_bytes, clock=now, keys=TeamKeys(team_id))
 
 
 def mount_options() -> list[str]:

@@ -35,7 +35,7 @@ from workspaces.models.schedules import (
 from workspaces.models.screenshots import Screenshot
 from workspaces.models.secrets import CodeHostKind, HandedSecret, Scope, Secret, SecretFinding
 from workspaces.models.snapshots import Manifest, Snapshot
-from workspaces.models.storage import StoreIdentity, StoreTask
+from workspaces.models.storage import StoreIdentity, StoreKey, StoreTask
 from workspaces.models.workspaces import KEY_PATTERN, SavedView, State, StateCode, Workspace, WorkspaceLabel
 
 __all__ = [
@@ -98,6 +98,7 @@ __all__ = [
     "State",
     "StateCode",
     "StoreIdentity",
+    "StoreKey",
     "StoreTask",
     "Submodules",
     "TeamRetention",

@@ -19,6 +19,21 @@ class StoreIdentity(models.Model):
         return f"store of {self.team}"
 
 
+class StoreKey(models.Model):
+    """A key of a team's snapshot store: the newest one encrypts what is written now (workspaces/host/store_keys.py)."""
+
+    team = models.ForeignKey(Team, models.CASCADE, related_name="store_keys")
+    named = models.CharField(max_length=16)  # its id, as the store writes it, in hexadecimal
+    value = models.BinaryField()  # encrypted with the key ring
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "named"], name="store_key_once")]
+
+    def __str__(self):
+        return f"key {self.named} of {self.team}"
+
+
 class StoreTask(models.TextChoices):
     """What can be done with a store; each is an operation of the team (workspaces/services/store_maintenance.py)."""
 

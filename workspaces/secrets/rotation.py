@@ -3,7 +3,7 @@
 from dashboard.keys import keyring, sealed_files
 from dashboard.workers.failpoints import failpoint
 from workspaces import extensions
-from workspaces.host import membership
+from workspaces.host import membership, store_keys
 from workspaces.models import HandedSecret, Secret
 from workspaces.secrets import associated_data, credentials, handed_associated_data
 
@@ -15,6 +15,7 @@ def encrypted_columns():
     return [
         *own,
         membership.encrypted_column(),
+        store_keys.encrypted_column(),
         *(column() for column in extensions.encrypted),
     ]
 

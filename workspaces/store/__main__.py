@@ -28,7 +28,7 @@ def say(fields: dict) -> None:
 
 
 def init(args) -> None:
-    store = Store.create(args.store)
+    store = Store.create(args.store, keys=args.keys)
     say({"store": str(args.store), "id": store.id})
 
 
@@ -43,7 +43,7 @@ def prove(args) -> None:
 
 
 def snapshot(args) -> None:
-    if os.environ.get("HANDRAIL_WATCH", "off") != "off":
+    if os.environ.get("HANDRAIL_WATCH", "off") != "off" and not args.keys:
         from .watch.serve import snapshot_by_watch
 
         if fields := snapshot_by_watch(str(args.store), args.dir, {"thorough": args.thorough, "prove": args.prove}):
@@ -51,7 +51,11 @@ def snapshot(args) -> None:
             return
     from . import LocalTree  # here and below: import only what this command needs
 
-    say(snapshot_fields(Store.open(args.store).snapshot(LocalTree(args.dir), thorough=args.thorough, hold=0)))
+    say(
+        snapshot_fields(
+            Store.open(args.store, keys=args.keys).snapshot(LocalTree(args.dir), thorough=args.thorough, hold=0)
+        )
+    )
 
 
 def snapshot_fields(done) -> dict:
@@ -78,7 +82,7 @@ def watch(args) -> int:
 def restore(args) -> None:
     from . import LocalTree, recover
 
-    store = Store.open(args.store)
+    store = Store.open(args.store, keys=args.keys)
     args.dir.mkdir(parents=True, exist_ok=True)
     # Beside the stage rather than in the store, so that the two are found together.
     folder = Path(os.path.realpath(args.dir))
@@ -93,12 +97,12 @@ def restore(args) -> None:
 def compare(args) -> None:
     from . import LocalTree
 
-    proof = Store.open(args.store).compare(args.tree, LocalTree(args.dir), full=args.full)
+    proof = Store.open(args.store, keys=args.keys).compare(args.tree, LocalTree(args.dir), full=args.full)
     say({"entries": proof.entries, "differ": [path_fields(path) for path in proof.differ]})
 
 
 def diff(args) -> None:
-    for change in Store.open(args.store).diff(args.a, args.b):
+    for change in Store.open(args.store, keys=args.keys).diff(args.a, args.b):
         line = path_fields(change.path) | {"kind": change.kind}
         if change.old_path is not None:
             line |= path_fields(change.old_path, "old_path")
@@ -120,12 +124,12 @@ def entry_fields(entry: Entry) -> dict:
 
 
 def ls(args) -> None:
-    for entry in Store.open(args.store).ls(args.tree, os.fsencode(args.path)):
+    for entry in Store.open(args.store, keys=args.keys).ls(args.tree, os.fsencode(args.path)):
         say(entry_fields(entry))
 
 
 def cat(args) -> None:
-    for piece in Store.open(args.store).stream(args.tree, os.fsencode(args.path)):
+    for piece in Store.open(args.store, keys=args.keys).stream(args.tree, os.fsencode(args.path)):
         sys.stdout.buffer.write(piece)
 
 
@@ -142,7 +146,7 @@ def mount(args) -> None:
         end_with_input()
     if args.until_unlocked:
         end_with_lock(args.until_unlocked)
-    blobs = blobs_at(args.store, cache=args.cache, cache_bytes=args.cache_bytes, clock=clock)
+    blobs = blobs_at(args.store, cache=args.cache, cache_bytes=args.cache_bytes, clock=clock, keys=args.keys)
     store = Store.open(blobs)
     hidden = frozenset(args.without.read_bytes().split(b"\0")) if args.without else frozenset()
     with blobs.keeping(args.tree, end_here):
@@ -159,7 +163,7 @@ def mount(args) -> None:
 
 
 def verify(args) -> None:
-    found = Store.open(args.store).verify(full=args.full)
+    found = Store.open(args.store, keys=args.keys).verify(full=args.full)
     problems = [
         {
             "where": problem.where,
@@ -178,13 +182,13 @@ def verify(args) -> None:
 def reindex(args) -> None:
     from .index.rebuild import reindex as make_anew
 
-    done = make_anew(args.store)
+    done = make_anew(args.store, keys=args.keys)
     say({"packs": done.packs, "objects": done.objects, "trees": done.trees, "dropped": done.dropped})
 
 
 def gc(args) -> None:
     keep = [tree for word in args.keep for tree in (sys.stdin.read().split() if word == "-" else [word])]
-    done = Store.open(args.store).gc(keep)
+    done = Store.open(args.store, keys=args.keys).gc(keep)
     say(
         {
             "trees": done.trees,
@@ -204,6 +208,7 @@ def parser() -> argparse.ArgumentParser:
 
     types = {"store": lambda word: word if is_bucket(word) else Path(word), "dir": Path}
     top = argparse.ArgumentParser(prog="python -m workspaces.store", description=__doc__, formatter_class=form)
+    top.add_argument("--keys", type=Path, metavar="FILE", help="the keys of the store, one a line, newest first")
     commands = top.add_subparsers(required=True, metavar="command", prog=top.prog)
 
     def command(run, *names: str) -> argparse.ArgumentParser:
@@ -252,6 +257,10 @@ def mounts(found: argparse.ArgumentParser) -> None:
 def main(argv: list[str] | None = None) -> int:
     args = parser().parse_args(argv)
     try:
+        if args.keys:
+            from .sealing import read
+
+            args.keys = read(args.keys)
         status = args.run(args)
         sys.stdout.flush()
     except (StoreError, ValueError, OSError) as error:

@@ -9,6 +9,10 @@ class Absent(StoreError):
     """There is no store at the address."""
 
 
+class NoKey(StoreError):
+    """Something is encrypted with a key that was not given."""
+
+
 class Damaged(StoreError):
     """Stored bytes are corrupt: they do not match their checksum or format."""
 

@@ -137,7 +137,10 @@ class _Check:
             return min(wanted, default=size) if (known := _length(contents, self.places)) is None else at + known
 
     def _block_table(self, data: bytes, info: blocks.BlockInfo, where: str, contents: list[bytes], at: int) -> None:
-        table = {content: (offset, length) for content, offset, length in blocks.table(data, info)}
+        table = {
+            content: (offset, length)
+            for content, offset, length in blocks.table(data, info, self.catalog.blobs.keys, where)
+        }
         if info.kind == blocks.META:
             self.meta.update(content for content in table if content in self.places)
         for content in contents:
@@ -147,8 +150,9 @@ class _Check:
 
     def _block_bytes(self, data: bytes, where: str) -> None:
         info = blocks.check_block(data, where)
-        raw = blocks.payload(data, info, where)
-        for content, offset, length in blocks.table(data, info):
+        keys = self.catalog.blobs.keys
+        raw = blocks.payload(data, info, where, keys)
+        for content, offset, length in blocks.table(data, info, keys, where):
             if blake3(raw[offset : offset + length]).digest() != content:
                 self.note(where, f"{content.hex()} does not match its content id", [content])
 

@@ -38,6 +38,7 @@ class Writer:
         catalog.refresh()
         self.view = catalog.view
         self.head = self.view.head
+        self.key = catalog.blobs.keys.newest()
         self.sink = catalog.blobs.sink(self.head)
         self._open: dict[int, list[tuple[bytes, bytes]]] = {blocks.DATA: [], blocks.META: []}
         self._raw = {blocks.DATA: 0, blocks.META: 0}
@@ -81,7 +82,7 @@ class Writer:
 
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="store-compress")
         items = [(content, len(data)) for content, data in blobs]
-        self._queue.append((items, self._threads.submit(blocks.encode_block, kind, blobs)))
+        self._queue.append((items, self._threads.submit(blocks.encode_block, kind, blobs, self.key)))
         # Queued blocks are held in memory; the limit keeps a fast reader from outrunning the compressors.
         while len(self._queue) > 2 * _THREADS or (self._queue and self._queue[0][1].done()):
             self._append(*self._queue.popleft())
@@ -148,6 +149,7 @@ class Writer:
             segments=segments,
             trees=trees,
             holds=holds,
+            key=self.key.id.hex() if self.key else head.key,
         )
         return blobs.leaving(head, after)
 

@@ -27,6 +27,7 @@ ALWAYS = {
     "secret.expires_soon",
     "store.accepted",
     "store.damaged",
+    "store.key_added",
     "system.restored",
     "team.archived",
     "team.groups_changed",

@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ..sealing import Keys
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ..index.head import Head
 
 SCHEME = "s3://"
+NO_KEYS = Keys()
 
 
 class Changed(Exception):
@@ -108,6 +111,7 @@ class Blobs(ABC):
     address: Path | str
     caches: Path  # the folder of the stat caches, on this host
     clock: Callable[[], float]  # seconds since 1970; on a bucket one clock for all its writers
+    keys: Keys = NO_KEYS  # what encrypts and decrypts blocks and, on a bucket, index segments
 
     @abstractmethod
     def create(self) -> None:
@@ -228,8 +232,9 @@ def at(
     cache: str | os.PathLike | None = None,
     cache_bytes: int | None = None,
     clock: Callable[[], float] | None = None,
+    keys: Keys | None = None,
 ) -> Blobs:
-    """Return the blobs at an address: a path, or `s3://BUCKET/PREFIX`.
+    """Return the blobs at an address: a path, or `s3://BUCKET/PREFIX`; `keys` where they are to be encrypted.
 
     For a bucket: `cache` is the folder of its copies on this host (default: in the user's cache), up to `cache_bytes`;
     `clock` returns the time in seconds since 1970 by a clock that all hosts share.
@@ -239,7 +244,10 @@ def at(
     if is_bucket(address):
         from .bucket import BucketBlobs  # obstore is installed with the extra `s3` only
 
-        return BucketBlobs.at(address, cache=cache, cache_bytes=cache_bytes, clock=clock)
-    from .folder import FolderBlobs
+        found = BucketBlobs.at(address, cache=cache, cache_bytes=cache_bytes, clock=clock)
+    else:
+        from .folder import FolderBlobs
 
-    return FolderBlobs(address)
+        found = FolderBlobs(address)
+    found.keys = keys or NO_KEYS
+    return found

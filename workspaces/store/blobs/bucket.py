@@ -25,6 +25,7 @@ from blake3 import blake3
 
 from ..errors import Absent, Damaged, StoreError
 from ..index.head import Head
+from ..sealing import plain_segment, sealed_segment
 from . import Blobs, Changed, Read
 from .bucket_client import Client, Unreachable
 from .bucket_packs import BucketPack, BucketSink, WholePack
@@ -177,6 +178,7 @@ class BucketBlobs(Blobs):
             id=known.id,
             names=there,
             gone=known.gone,
+            key=known.key,
         )
         return read, head
 
@@ -188,7 +190,7 @@ class BucketBlobs(Blobs):
         data, _ = self.client.get(f"index/{name}")
         if blake3(data).hexdigest(16) != name.partition("-")[0]:
             raise Damaged(f"index segment {name} does not match its name; `reindex` rebuilds it from the packs")
-        return self.copies.put("index", name, data)
+        return self.copies.put("index", name, plain_segment(self.keys, data, f"index segment {name}"))
 
     def pack(self, head: Head, number: int) -> BucketPack:
         return BucketPack(self, self.name_of(head, number), head.packs[number])
@@ -238,10 +240,15 @@ class BucketBlobs(Blobs):
         return BucketSink(self, head)
 
     def put_segment(self, data: bytes) -> str:
-        name = f"{blake3(data).hexdigest(16)}-{os.urandom(4).hex()}.idx"
-        self.client.put(f"index/{name}", data)
+        name, sealed = self.named_segment(data)
+        self.client.put(f"index/{name}", sealed)
         self.copies.put("index", name, data)
         return name
+
+    def named_segment(self, data: bytes) -> tuple[str, bytes]:
+        """Return (a name, the bytes that the bucket gets) of an index segment."""
+        sealed = sealed_segment(self.keys.newest(), data)
+        return f"{blake3(sealed).hexdigest(16)}-{os.urandom(4).hex()}.idx", sealed
 
     def too_small(self, packs: dict[int, int]) -> set[int]:
         small = {number for number, size in packs.items() if size < SMALL_BYTES}

@@ -131,10 +131,10 @@ class BucketSink(Sink):
         self._blobs.client.put(f"packs/{name}", path.read_bytes())
 
     def put_segment(self, data: bytes) -> str:
-        name = f"{blake3(data).hexdigest(16)}-{os.urandom(4).hex()}.idx"
+        name, sealed = self._blobs.named_segment(data)
         self._names.add(f"index/{name}")
         self._blobs.copies.put("index", name, data)
-        self._send(self._blobs.client.put, f"index/{name}", data)
+        self._send(self._blobs.client.put, f"index/{name}", sealed)
         return name
 
     def numbered(self, head: Head) -> Numbered:

@@ -32,6 +32,8 @@ class View:
 
     def __init__(self, blobs: Blobs, read: Read, known: dict[str, Segment]):
         self.head, self.read, self._blobs = Head.decode(read.data), read, blobs
+        if self.head.key:
+            blobs.keys.key(bytes.fromhex(self.head.key), f"the store at {blobs.address}")
         self.segments = {name: known.get(name) or Segment(blobs.segment(name)) for name in self.head.segments}
         self._packs: dict[int, Pack] = {}
 
@@ -137,7 +139,7 @@ class Catalog:
                 return self._blocks[key]
         where = f"the block at {place.block} of pack {place.pack:08d}"
         data = pack.read(place.block, place.block_length)
-        raw = blocks.payload(data, blocks.check_block(data, where), where)
+        raw = blocks.payload(data, blocks.check_block(data, where), where, self.blobs.keys)
         with self._lock:
             if self._blocks.setdefault(key, raw) is raw:
                 self._cached += len(raw)

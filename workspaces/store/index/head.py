@@ -14,7 +14,7 @@ VERSION = 1
 class Head(NamedTuple):
     """One state of the store. `packs` maps a pack number to its committed length in bytes.
 
-    The last four are of stores on a bucket alone; times are in seconds since 1970.
+    `id`, `names`, `holds` and `gone` are of stores on a bucket alone; times are in seconds since 1970.
     """
 
     generation: int = 0
@@ -27,9 +27,10 @@ class Head(NamedTuple):
     names: dict[int, str] = {}  # the file of each pack
     holds: dict[str, float] = {}  # tree -> until when no collection may take it
     gone: dict[str, float] = {}  # file that left the head -> when; removed a day later
+    key: str = ""  # the id of the key that encrypts what is written, in hexadecimal; "" if nothing is encrypted
 
     def encode(self) -> bytes:
-        fields = {key: value for key, value in self._asdict().items() if value or key not in _ON_BUCKETS}
+        fields = {key: value for key, value in self._asdict().items() if value or key not in _LEFT_OUT}
         body = json.dumps({"format": FORMAT, "version": VERSION, **fields}, separators=(",", ":")).encode()
         return body + b"\n" + blake3(body).hexdigest().encode() + b"\n"
 
@@ -51,4 +52,4 @@ class Head(NamedTuple):
         return cls(**fields)
 
 
-_ON_BUCKETS = ("id", "names", "holds", "gone")
+_LEFT_OUT = ("id", "names", "holds", "gone", "key")  # where they are empty

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import os
 
     from ..blobs import Blobs, Pack, Read
+    from ..sealing import Keys
     from .head import Head
 
 _HEAD_BYTES = 1 << 16
@@ -47,9 +48,12 @@ def reindex(path: str | os.PathLike | Blobs, watch: Watch | None = None, **where
         meta: set[bytes] = set()
         watch.total_bytes = sum(head.packs.values())
         for number in sorted(head.packs):
-            packs[number] = _read_pack(blobs.original(head, number, full=True), number, places, meta, watch)
+            packs[number] = _read_pack(blobs.original(head, number, full=True), number, places, meta, watch, blobs.keys)
+        newest = blobs.keys.newest()
         watch.check()  # the last chance to cancel: from here on the store is changed
-        read, head = _publish(blobs, read, head._replace(packs=packs), places)
+        read, head = _publish(
+            blobs, read, head._replace(packs=packs, key=newest.id.hex() if newest else head.key), places
+        )
         catalog = Catalog(blobs)
         catalog.refresh()
         whole, roots = _closed(catalog, places, meta)
@@ -70,7 +74,7 @@ def _publish(blobs: Blobs, read: Read, head: Head, places: dict[bytes, Place]) -
         raise StoreError("somebody wrote to the store meanwhile; try again") from None
 
 
-def _read_pack(pack: Pack, number: int, places: dict[bytes, Place], meta: set[bytes], watch: Watch) -> int:
+def _read_pack(pack: Pack, number: int, places: dict[bytes, Place], meta: set[bytes], watch: Watch, keys: Keys) -> int:
     """Add every object of a pack to `places` and `meta`; return the length that consists of whole blocks."""
     at, size = 0, pack.size()
     while at < size:
@@ -88,7 +92,7 @@ def _read_pack(pack: Pack, number: int, places: dict[bytes, Place], meta: set[by
         except Damaged:
             at += info.length  # its length was plausible, so the next block may be whole
             continue
-        for content, offset, length in blocks.table(data, info):
+        for content, offset, length in blocks.table(data, info, keys, where):
             places[content] = Place(number, at, info.length, offset, length)
             if info.kind == blocks.META:
                 meta.add(content)
