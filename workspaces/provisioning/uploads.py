@@ -51,7 +51,7 @@ def receive(team_id, body, *, by) -> tuple[str, int]:
         if not size:
             raise invalid("The upload is empty; send a tar (also .gz, .zst) as the raw body.")
         move_into_place(fresh, folder / upload)
-        shared_files.keep(folder / upload)
+        shared_files.keep(folder / upload, team_id)
     except StoreError as error:
         (folder / upload).unlink(missing_ok=True)
         raise Problem(507, f"The upload could not be stored: {error}.") from None

@@ -53,7 +53,7 @@ def write(snapshot: Snapshot, watch: dict) -> int:
             history.store_of(snapshot.workspace).archive(snapshot.tree_hex, out, **watch)
         size = fresh.stat().st_size
         move_into_place(fresh, path)  # readers take a file at `path` for complete
-        shared_files.keep(path)
+        shared_files.keep(path, snapshot.workspace.team_id)
     finally:
         fresh.unlink(missing_ok=True)
     return size

@@ -1,4 +1,4 @@
-"""Encryption of a store's blocks and index segments with AES-256-GCM, as an option.
+"""Encryption with AES-256-GCM, as an option: of a store's blocks and index segments, and of files beside a store.
 
 A key is 32 random bytes, named by its id, which is a hash of it. What is encrypted names the key, so that older keys
 still read what they wrote once there is a newer one. Ids of objects are hashes of what they are without encryption: the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from blake3 import blake3
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 KEY_BYTES, ID_BYTES, NONCE_BYTES, TAG_BYTES = 32, 8, 12, 16
 HEAD_BYTES = ID_BYTES + NONCE_BYTES
 SEGMENT = b"HS\x01\x00"  # how an encrypted index segment begins
+FILE = b"HSF\x01"  # how an encrypted file begins
+FILE_HEAD_BYTES = len(FILE) + ID_BYTES
+PIECE_BYTES = 1 << 20  # of a file, encrypted at once
+_START_BYTES = 7  # of a nonce, the same for all pieces of a file
 _CONTEXT = "handrail store 2026-11-30 id of a key"
 
 
@@ -97,6 +101,42 @@ def plain_segment(keys: Keys, data: bytes, where: str) -> bytes:
     head, nonce = data[: len(SEGMENT) + ID_BYTES], data[len(SEGMENT) + ID_BYTES :][:NONCE_BYTES]
     key = keys.key(head[len(SEGMENT) :], where)
     return unseal(key, nonce, data[len(SEGMENT) + HEAD_BYTES :], head, where)
+
+
+def seal_file(key: Key, source: BinaryIO, target: BinaryIO, about: bytes) -> None:
+    """Encrypt a file of any length, bound to `about`, such as its name."""
+    head, start = FILE + key.id, os.urandom(_START_BYTES)
+    target.write(head + start)
+    piece, number = source.read(PIECE_BYTES), 0
+    while True:
+        following = source.read(PIECE_BYTES)
+        target.write(seal(key, _nonce_of(start, number, is_last=not following), piece, head + about))
+        if not following:
+            return
+        piece, number = following, number + 1
+
+
+def sealed_with(head: bytes) -> bytes | None:
+    """Return the id of the key of a file that begins so; None if it is not encrypted."""
+    return head[len(FILE) : FILE_HEAD_BYTES] if head.startswith(FILE) and len(head) >= FILE_HEAD_BYTES else None
+
+
+def unseal_file(key: Key, source: BinaryIO, target: BinaryIO, about: bytes, where: str) -> None:
+    """Decrypt the result of `seal_file`. Raise Damaged if it was changed, cut short or moved."""
+    head, start = source.read(FILE_HEAD_BYTES), source.read(_START_BYTES)
+    piece, number = source.read(PIECE_BYTES + TAG_BYTES), 0
+    while True:
+        following = source.read(PIECE_BYTES + TAG_BYTES)
+        nonce = _nonce_of(start, number, is_last=not following)
+        target.write(unseal(key, nonce, piece, head + about, where))
+        if not following:
+            return
+        piece, number = following, number + 1
+
+
+def _nonce_of(start: bytes, number: int, *, is_last: bool) -> bytes:
+    # The last piece is marked, so that a file that was cut short is noticed.
+    return start + number.to_bytes(4, "big") + bytes([is_last])
 
 
 def written(keys: Iterable[Key]) -> str:

@@ -90,6 +90,7 @@ def test_every_model_of_a_team_with_texts_is_searched():
         "HostAuthority",
         "IdentityProvider",
         "JoinToken",
+        "SharedAgentProgram",
         "NotificationSettings",
         "PushSubscription",
         "Runner",

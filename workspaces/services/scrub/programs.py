@@ -32,7 +32,7 @@ def purge(team, wanted: Wanted, tick: Callable[[], None]) -> Iterator[Place]:
     for program, folder, copy in _folders(team):
         tick()
         if _is_in(folder, wanted):
-            why = NOT_ENDED if program.ended_at is None else _purge(folder, copy, wanted)
+            why = NOT_ENDED if program.ended_at is None else _purge(folder, copy, team.pk, wanted)
             yield _place(program, wanted, why)
 
 
@@ -82,7 +82,7 @@ def _others(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.json") if path.is_file())
 
 
-def _purge(folder: Path, copy: Path | None, wanted: Wanted) -> str:
+def _purge(folder: Path, copy: Path | None, team_id, wanted: Wanted) -> str:
     """Return why the value is still there; "" if it isn't."""
     try:
         for span, data in _recording(folder):
@@ -91,7 +91,7 @@ def _purge(folder: Path, copy: Path | None, wanted: Wanted) -> str:
             if wanted.is_in(data := path.read_bytes()):
                 replace_file(path, wanted.out_of_bytes(data), mode=path.stat().st_mode & 0o777)
         if copy is not None:
-            kept_recordings.send(folder, copy)
+            kept_recordings.send(folder, copy, team_id)
     except OSError as error:
         return f"its files could not be written: {error.strerror}"
     except StoreError as error:

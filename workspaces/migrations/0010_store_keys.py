@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("dashboard", "0005_log_checkpoint_timestamp"),
-        ("workspaces", "0008_shared_agent_programs"),
+        ("workspaces", "0009_shared_agent_programs"),
     ]
 
     operations = [
