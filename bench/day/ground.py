@@ -23,6 +23,7 @@ from bench.day.people import Person, Reader, Stranger
 from bench.day.seen import Seen
 from bench.day.several import SeveralHosts
 from bench.day.watch import Watch
+from tests.support.desk import SUPERUSER
 from tests.support.product import Product
 
 ROLES = {"rita": "reviewer", "lena": "lead", "adam": "admin", "remy": "reviewer"}
@@ -82,6 +83,7 @@ class Day:
         self.reader = self.product.person_token("log-reader", "lead")
         if self.hosts > 1:
             self.operator = self.product.person_token("operator", "admin")
+            self.product.shell(SUPERUSER.format(name="operator"))
         self.stranger = self.product.agent_token("stranger", team="other")
 
     def _start(self, environment: dict[str, str]):

@@ -3,6 +3,12 @@
 import time
 import uuid
 
+# Code for `Product.shell`: only a superuser drains hosts and says that one is lost.
+SUPERUSER = (
+    "from django.contrib.auth import get_user_model; "
+    "get_user_model().objects.filter(username={name!r}).update(is_superuser=True)"
+)
+
 
 class Desk:
     """The API as one agent sees it; every call says what status it expects (None: any)."""

@@ -4,6 +4,7 @@ import shutil
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -54,11 +55,17 @@ def following(desk, command: str):
     """Follow the output of a command; yield a dict that gets `body` when the output is over."""
     heard = {}
 
+    address = f"{desk.product.url}/api/v1/commands/{command}/output?follow=1"
+    request = Request(address, headers={"Authorization": f"Bearer {desk.token}"})
+
     def follow():
-        heard["body"] = desk.get(f"/commands/{command}/output?follow=1", timeout=240).body
+        with urlopen(request, timeout=240) as response:
+            heard["begun"] = response.read(len(b"begun\n"))
+            heard["body"] = response.read()
 
     thread = threading.Thread(target=follow)
     thread.start()
+    until(lambda: "begun" in heard)
     yield heard
     thread.join(240)
     assert not thread.is_alive()
@@ -89,7 +96,8 @@ def test_recordings_and_agents_outlive_their_host(hosts, require):
         assert "body" not in heard
         lost = other.manage("host", "lost", host)
         assert lost.returncode == 0, lost.stderr
-    assert heard["body"] == f"begun\n\r\n[{host} is lost, and with it what this printed from here on]\r\n".encode()
+    assert heard["begun"] == b"begun\n"
+    assert heard["body"] == f"\r\n[{host} is lost, and with it what this printed from here on]\r\n".encode()
 
     shutil.rmtree(own.home / "workspaces")
     assert hosts.through_other.settled("far")["place"]["host"] == other.environment["HANDRAIL_HOST_NAME"]

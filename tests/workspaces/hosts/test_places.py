@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from tests.support import postgres
-from tests.support.desk import Desk
+from tests.support.desk import SUPERUSER, Desk
 from tests.support.odd_tree import SCRIPT
 from tests.support.product import Product, free_port
 from tests.support.waiting import until
@@ -50,7 +50,10 @@ def desk(pair):
 
 @pytest.fixture(scope="module")
 def admin(pair):
-    return Desk(pair[0], pair[0].person_token("ada", "admin"))
+    """An admin who is a superuser too."""
+    token = pair[0].person_token("ada", "admin")
+    pair[0].shell(SUPERUSER.format(name="ada"))
+    return Desk(pair[0], token)
 
 
 def name_of(product) -> str:
