@@ -1,5 +1,6 @@
 """Owner, mode, extended attributes and times of an entry on disk."""
 
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
@@ -104,8 +105,10 @@ def _try_group(at: int | str, gid: int | None) -> None:
     if gid is not None:
         try:
             os.chown(at, -1, gid)
-        except PermissionError:
-            pass  # an unprivileged user can only set groups that it belongs to
+        except OSError as error:
+            # An unprivileged user can only set groups that it belongs to, in a user namespace only groups that it has.
+            if error.errno not in (errno.EPERM, errno.EINVAL):
+                raise
 
 
 def set_xattrs(at: int | str, pairs: tuple[tuple[bytes, bytes], ...], *, follow: bool = True) -> None:
