@@ -28,7 +28,7 @@ from workspaces.drivers.local import listen
 from workspaces.drivers.microvm import disks, machine, qmp
 from workspaces.drivers.microvm.driver import MicroVMDriver
 from workspaces.drivers.microvm.image import find_image
-from workspaces.drivers.microvm.mux import HEAD, MESSAGE
+from workspaces.drivers.remote.mux import HEAD, MESSAGE
 from workspaces.store import Store
 
 ROUNDS = int(os.environ.get("HANDRAIL_BENCH_ROUNDS", "5"))

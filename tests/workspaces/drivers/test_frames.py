@@ -16,8 +16,8 @@ import pytest
 
 from workspaces.drivers import init_client
 from workspaces.drivers.init_client import InitClient, InitGone
-from workspaces.drivers.microvm import mux
-from workspaces.drivers.microvm.mux import CREDIT, DATA, HEAD, MESSAGE, WINDOW, Line, ProtocolError, Stream
+from workspaces.drivers.remote import mux
+from workspaces.drivers.remote.mux import CREDIT, DATA, HEAD, MESSAGE, WINDOW, Line, ProtocolError, Stream
 from workspaces.store.guest.protocol import Closed, Wire
 
 HELLO = {"protocol": 1, "pid": 1, "frozen": False, "shell": "/bin/sh"}
@@ -162,7 +162,7 @@ def test_what_keeps_to_its_leave_arrives_whole(line):
 
 BRIDGE = """
 import os, socket, sys
-sys.path[:0] = [{folder!r}, {folder!r} + "/microvm"]
+sys.path[:0] = [{folder!r}, {folder!r} + "/remote", {folder!r} + "/microvm"]
 import bridge
 
 class Qemu:

@@ -80,9 +80,13 @@ class Init:
         # Refuse clients from inside the Run. In a pid namespace, a process outside it has pid 0 here; without one,
         # only the uid can be checked.
         outside = pid == 0 if os.getpid() == 1 else uid in (0, os.getuid())
-        if not outside:
+        if outside:
+            self.greet(sock)
+        else:
             sock.close()
-            return
+
+    def greet(self, sock):
+        """Make a client of a connection, and send it the hello."""
         sock.setblocking(False)
         client = self.clients[sock] = Client(sock)
         self.selector.register(sock, selectors.EVENT_READ, lambda: self.serve(client))

@@ -2,6 +2,9 @@
 
 import os
 
+# {pid: its subprocess.Popen} of what the init's own process started for itself: no programs of the Run.
+helpers = {}
+
 
 class ProcessInfo:
     """A process as read from /proc; `start_time` is its start time in clock ticks since boot."""
@@ -50,7 +53,8 @@ def read_stat(folder):
 
 
 def processes():
-    """Return every living descendant of the init, parents first."""
+    """Return every living descendant of the init but its helpers, parents first."""
+    spared = {pid for pid, helper in list(helpers.items()) if helper.poll() is None}
     children = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -60,7 +64,7 @@ def processes():
                 continue  # ended meanwhile
             children.setdefault(seen.ppid, []).append(seen)
     found = []
-    level = children.get(os.getpid(), [])
+    level = [child for child in children.get(os.getpid(), []) if child.pid not in spared]
     depth = 1
     while level:
         for seen in level:
@@ -100,7 +104,7 @@ def members(pid, known=frozenset()):
 
 def signal_all(number):
     """Send a signal to every process of the Run but the init."""
-    if os.getpid() == 1:
+    if os.getpid() == 1 and not helpers:
         try:
             os.kill(-1, number)  # all processes of the namespace but the init, atomically
         except ProcessLookupError:

@@ -71,6 +71,19 @@ def keep_from_programs():
         raise SystemExit("cannot give up capabilities")
 
 
+def take_precautions():
+    """Keep this process from the programs that it will start, and its signals and rights from them."""
+    # The workload has the same uid and namespace: without this it could read our memory and descriptors.
+    if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise SystemExit("cannot protect the init from the workload")
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if os.getuid() != 0:
+        keep_from_programs()
+    os.nice(NICENESS)  # on an overloaded host, the workload yields to Handrail's own processes
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def options_of(arguments):
     """Return {option: its values} of arguments like `--option VALUE…`."""
     options, values = {}, []
@@ -109,16 +122,8 @@ def main():
                 pass  # the descriptor of the listing itself
     os.set_inheritable(listen_fd, False)
     os.set_inheritable(lock_fd, False)
-    # The workload has the same uid and namespace: without this it could read our memory and descriptors.
-    if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        raise SystemExit("cannot protect the init from the workload")
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    if os.getuid() != 0:
-        keep_from_programs()
-    os.nice(NICENESS)  # on an overloaded host, the workload yields to Handrail's own processes
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     max_processes = int(options["--max-processes"][0]) if "--max-processes" in options else None
+    take_precautions()
     if max_processes is not None:
         limit_processes(max_processes + SPARE_PROCESSES)
     Init(socket.socket(fileno=listen_fd), max_processes).run()

@@ -33,10 +33,10 @@ from ..capabilities import TABLE
 from ..init_client import InitClient, InitGone, InitRefused
 from ..local import listen
 from ..program_archive import archive, init_modules, write_program
+from ..remote.tree import GuestTree, forget
 from ..sandbox.driver import AGENT_ENV, HOSTS, UID, find_python, hostname_of
 from . import disks, machine, memory
-from .guest_tree import GuestTree, forget
-from .image import HERE, Image, current_version, find_image
+from .image import HERE, REMOTE, Image, current_version, find_image
 from .layers import make_upper
 from .rootfs import Roots
 from .suspend import FILLING, Source, Unfilled, at_work
@@ -338,7 +338,12 @@ def write_bridge(path: Path) -> None:
 
 @lru_cache(maxsize=1)
 def _bridge() -> bytes:
-    return archive({name: HERE / name for name in ("bridge.py", "mux.py")} | init_modules())
+    modules = {
+        "bridge.py": HERE / "bridge.py",
+        "base_bridge.py": REMOTE / "base_bridge.py",
+        "mux.py": REMOTE / "mux.py",
+    }
+    return archive(modules | init_modules())
 
 
 def _configure_message(spec: RunSpec, fds: dict[str, int]) -> dict:

@@ -14,13 +14,15 @@ from ..base import DriverError
 from ..program_archive import init_modules
 
 HERE = Path(__file__).parent
+REMOTE = HERE.parent / "remote"
 FORMAT = 1
 GUEST_FILES = {  # {name below /run/handrail in the guest: source}
     "agent.py": HERE / "guest" / "agent.py",
-    "conversations.py": HERE / "guest" / "conversations.py",
     "manifest.py": HERE / "guest" / "manifest.py",
     "root.py": HERE / "guest" / "root.py",
-    "mux.py": HERE / "mux.py",
+    "conversations.py": REMOTE / "conversations.py",
+    "mux.py": REMOTE / "mux.py",
+    "base_agent.py": REMOTE / "base_agent.py",
     **init_modules(),
 }
 

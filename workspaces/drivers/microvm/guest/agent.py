@@ -5,10 +5,8 @@ it. It runs as root of the guest. The workspace's programs run under the same in
 agent's user, in a pid namespace of their own. Until `configure` the guest belongs to no workspace; templates are saved
 in this state.
 
-Messages from the host (an answer has the same `n`):
+Messages from the host beside those of every agent (remote/base_agent.py; an answer has the same `n`):
 
-  hello      session                → {protocol, configured}; parks the programs of a former session, see
-                                    conversations.py
   configure  hostname, machine_id, uid, disks, hosts, ports, pids, layer, setup, system_files, manifest,
              + the fields of wake   → {init}
              layer: there is a disk with a setup layer; setup: programs run as root and can install;
@@ -17,12 +15,8 @@ Messages from the host (an answer has the same `n`):
   hold                              sync, answer `held`, and send nothing more until `go` or another `hello`
   go                                send again
   sync                              write everything to the disks
-  open, close, request  c           a connection to the init, carried frame by frame; `streams` stand for descriptors
-  resize     stream, cols, rows     set the window size of a terminal
-  dial       stream, port           connect a stream to a port on the guest's loopback
   show_manifest  content            replace what programs read as .handrail/manifest.json
   serve                             start the program that serves the tree on the second port
-  is_serving                        fail if that program has ended
 """
 
 import base64
@@ -30,7 +24,6 @@ import fcntl
 import os
 import resource  # noqa: F401 - as `held_programs`: the init needs it for its limit
 import select
-import selectors
 import signal
 import socket
 import struct
@@ -42,13 +35,12 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
+import base_agent  # noqa: E402
 import manifest  # noqa: E402
 import root  # noqa: E402
 from conversations import Conversations  # noqa: E402
 from init import held_programs, program  # noqa: E402,F401 - the first cannot be loaded in the root of the programs
 from init.spawn import SPARE_PROCESSES  # noqa: E402
-from init.terminals import resize  # noqa: E402
-from mux import Line, LineLost, Stream  # noqa: E402
 from root import (  # noqa: E402
     DISKS,
     MS_NOATIME,
@@ -64,7 +56,6 @@ from root import (  # noqa: E402
     write,
 )
 
-PROTOCOL = 1
 TREE, JOURNAL, HOME = f"{DISKS}/workspace/tree", f"{DISKS}/workspace/journal", f"{DISKS}/home/tree"
 TREE_SERVER = [sys.executable, "-I", "-S", os.path.join(HERE, "tree.pyz"), TREE]
 INIT_SOCKET = "/run/handrail/init.sock"
@@ -76,37 +67,12 @@ RESERVE = 80 << 20  # bytes of the guest's memory kept for its kernel and the ag
 ERROR_FS = 2  # in s_state of an ext4 superblock
 
 
-class Agent:
-    """The event loop between the bridge, the init, and connections of programs to the forwarded ports."""
+class Agent(base_agent.Agent):
+    """The agent of a guest: a machine with disks, a clock, and an init in a pid namespace of its own."""
 
     def __init__(self, port):
-        self.selector = selectors.DefaultSelector()
-        self.line = Line(port, self.selector, self.handle, first=2)
-        self.conversations = Conversations(self.line, self.selector, INIT_SOCKET)
-        self.listeners = []
-        self.session = None
-        self.configured = None
+        super().__init__(port, lambda line, selector: Conversations(line, selector, connect, oom_kills))
         self.init_pid = None
-        self.server = None
-
-    def run(self):
-        wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        self.selector.register(wake_r, selectors.EVENT_READ, lambda _: os.read(wake_r, 4096))
-        while True:
-            for key, mask in self.selector.select():
-                try:
-                    key.data(mask)
-                except LineLost:
-                    self.lost()
-                except Exception:  # an error of one client must not end the guest
-                    traceback.print_exc()
-            self.reap()
-            try:
-                self.line.flush()
-            except LineLost:
-                self.lost()
 
     def lost(self):
         """Drop the buffers: the host has closed the port. The next bridge sends `hello`."""
@@ -132,22 +98,6 @@ class Agent:
                 power_off(f"the init ended with {status}")
 
     # Messages from the host
-
-    def handle(self, message):
-        op = str(message.get("op"))
-        try:
-            answer = getattr(self, "op_" + op)(message) or {}
-        except (OSError, KeyError, ValueError, AttributeError, subprocess.SubprocessError) as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        if message.get("n") is not None:
-            self.line.message({"n": message["n"]} | answer)
-
-    def op_hello(self, message):
-        if message["session"] != self.session:
-            self.session = message["session"]
-            self.conversations.part()
-        self.line.go_on()
-        return {"protocol": PROTOCOL, "configured": self.configured is not None}
 
     def op_configure(self, message):
         if self.configured is not None:
@@ -198,53 +148,6 @@ class Agent:
     def op_go(self, message):
         self.line.go_on()
 
-    # The init
-
-    def op_open(self, message):
-        self.conversations.open(message["c"])
-
-    def op_close(self, message):
-        self.conversations.close(message["c"])
-
-    def op_request(self, message):
-        self.conversations.request(message["c"], message["request"], message.get("streams", ()), self.configured["uid"])
-
-    def op_resize(self, message):
-        stream = self.line.streams.get(message["stream"])
-        if stream is not None and stream.fd is not None:
-            resize(stream.fd, message["cols"], message["rows"])
-
-    # The network: forward connections from guest ports to the host, and from the host to guest ports
-
-    def listen(self, number, name):
-        """Forward connections to 127.0.0.1:`number` to the host's socket `name`."""
-        listener = socket.create_server(("127.0.0.1", number), backlog=64)
-        listener.setblocking(False)
-        self.listeners.append(listener)
-
-        def accept(_mask):
-            connection, _ = listener.accept()
-            stream = next(self.line.numbers)
-            Stream(self.line, stream, connection.detach(), reads=True, writes=True, half=True)
-            self.line.message({"accepted": stream, "to": name})
-
-        self.selector.register(listener, selectors.EVENT_READ, accept)
-
-    def op_dial(self, message):
-        try:
-            connection = socket.create_connection(("127.0.0.1", message["port"]), timeout=2)
-        except ConnectionRefusedError as refused:
-            try:
-                connection = socket.create_connection(("::1", message["port"]), timeout=2)
-            except OSError:
-                raise refused from None  # or there is no IPv6
-        connection.setblocking(False)
-        Stream(self.line, message["stream"], connection.detach(), reads=True, writes=True, half=True)
-
-    def op_is_serving(self, message):
-        if self.server is None or self.server.poll() is not None:
-            raise ValueError("the file server has ended")
-
     def op_serve(self, message):
         """Start a server of the tree for the client now connected to the second port; end the former client's."""
         if self.server is not None and self.server.poll() is None:
@@ -270,6 +173,19 @@ class Agent:
 
 
 # The machine
+
+
+def connect():
+    """Connect to the init."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    sock.connect(INIT_SOCKET)
+    return sock
+
+
+def oom_kills():
+    """Return the number of OOM kills in this guest since it booted."""
+    with open("/proc/vmstat") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
 
 
 def mount_disk(serial, place, uid):

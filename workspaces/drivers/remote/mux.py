@@ -1,4 +1,4 @@
-"""Multiplex byte streams and messages over one connection, between the bridge on the host and the agent in the guest.
+"""Multiplex byte streams and messages over one connection, between a bridge of the runner and an agent elsewhere.
 
 Standard library only, any Python from 3.9: the same file runs on both sides.
 
@@ -51,6 +51,15 @@ class Line:
         self.quiet = False  # streams are not read
         self.waiting = False  # until the connection is writable
         selector.register(fd, selectors.EVENT_READ, self.ready)
+
+    def reopen(self, fd):
+        """Go on over another connection, from the beginning of a frame."""
+        self.selector.unregister(self.fd)
+        os.set_blocking(fd, False)
+        self.fd, self.waiting = fd, False
+        self.received.clear()
+        self.outgoing.clear()
+        self.selector.register(fd, selectors.EVENT_READ, self.ready)
 
     def message(self, message):
         self.send(MESSAGE, 0, json.dumps(message).encode())

@@ -1,6 +1,7 @@
-"""Conversations: connections of clients on the host to the init of this guest, carried frame by frame.
+"""Conversations: connections of clients on the host to the init here, in a guest or a pod, carried frame by frame.
 
-They survive a pause: the guest continues from its memory, but the clients' connections are gone. A program's output and
+They survive the end of a bridge, as at a pause of a guest, which goes on from its memory: the clients' connections are
+gone. A program's output and
 exit event then wait until its host process connects again and adopts it, with a request that the init does not have:
 
   adopt  pid, stdio (pty | pipe), cols, rows  → pid, and one fd as for `start`, unless its output has ended
@@ -21,10 +22,8 @@ from mux import Stream
 class Conversation:
     """One client of the host and its connection to the init."""
 
-    def __init__(self, number, address):
-        self.number = number
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        self.sock.connect(address)
+    def __init__(self, number, sock):
+        self.number, self.sock = number, sock
         self.received = bytearray()
         self.fds = []
         self.programs = {}  # pid → streams of each program started over it that has not ended
@@ -34,16 +33,19 @@ class Conversation:
 
 
 class Conversations:
-    """All conversations of this guest: those with a connected client, and those waiting for an adoption."""
+    """All conversations here: those with a connected client, and those waiting for an adoption.
 
-    def __init__(self, line, selector, address):
-        self.line, self.selector, self.address = line, selector, address
+    `connect()` returns a socket of the init, `oom_kills()` how many programs were killed for lack of memory so far.
+    """
+
+    def __init__(self, line, selector, connect, oom_kills):
+        self.line, self.selector, self.connect, self.oom_kills = line, selector, connect, oom_kills
         self.known = {}  # number → Conversation
         self.waiting = []
         self.oom_before = 0
 
     def open(self, number):
-        conversation = self.known[number] = Conversation(number, self.address)
+        conversation = self.known[number] = Conversation(number, self.connect())
         self.selector.register(conversation.sock, selectors.EVENT_READ, lambda _mask: self.from_init(conversation))
 
     def close(self, number):
@@ -141,14 +143,14 @@ class Conversations:
         """Send a frame of the init to the client, with the OOM kills of this session if a program got SIGKILL."""
         message = {"c": conversation.number, "frame": frame, "streams": [_named(stream) for stream in streams]}
         if frame.get("event") == "exit" and frame["status"] == -signal.SIGKILL:
-            message["oom_kills"] = oom_kills() - self.oom_before
+            message["oom_kills"] = self.oom_kills() - self.oom_before
         self.line.message(message)
 
     # Between two sessions
 
     def part(self):
         """End a session: park the programs of clients for adoption, and discard or close all other streams."""
-        self.oom_before = oom_kills()  # each session counts from 0
+        self.oom_before = self.oom_kills()  # each session counts from 0
         clients = [c for c in self.waiting + list(self.known.values()) if c.programs]
         parked = {s.number for c in clients for of_one in c.programs.values() for s in of_one if s.fd is not None}
         for stream in list(self.line.streams.values()):
@@ -170,7 +172,7 @@ class Conversations:
         pid = request["pid"]
         found = next((c for c in self.waiting if pid in c.programs), None)
         if found is None:
-            refused = {"id": request["id"], "error": "no program of before the pause has this number", "fds": 0}
+            refused = {"id": request["id"], "error": "no program of before has this number", "fds": 0}
             self.say(client, refused)
             return
         self.waiting.remove(found)
@@ -220,9 +222,3 @@ class Conversations:
 def _named(stream):
     """Return [number, kind] of a stream, as the bridge expects it."""
     return [stream.number, "pty" if os.isatty(stream.fd) else "pipe"]
-
-
-def oom_kills():
-    """Return the number of OOM kills in this guest since it booted."""
-    with open("/proc/vmstat") as file:
-        return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
