@@ -32,6 +32,7 @@ from dashboard.text.setting_values import (
     env_host,
     env_hosts,
     env_int,
+    env_namespace,
     env_program,
     env_read,
     env_some,
@@ -177,13 +178,17 @@ HANDRAIL_DOCKER_HOST = env_address(
 HANDRAIL_DOCKER_RUNTIME = env("HANDRAIL_DOCKER_RUNTIME")
 # Registries from which images that an environment names by digest are pulled.
 HANDRAIL_PULL_FROM = env_hosts("HANDRAIL_PULL_FROM")
+# The namespace of workspaces' pods, with a context of the kubeconfig if it is not the current one, and what makes them.
+HANDRAIL_KUBERNETES = env_namespace("HANDRAIL_KUBERNETES")
+HANDRAIL_KUBERNETES_SOURCE = env_choice("HANDRAIL_KUBERNETES_SOURCE", ("pods", "agent-sandbox"), "pods")
 # Options of drivers: {driver: {option: value}}.
 HANDRAIL_DRIVERS = {
+    "kubernetes": {"at": HANDRAIL_KUBERNETES, "source": HANDRAIL_KUBERNETES_SOURCE},
     "docker": {
         "address": HANDRAIL_DOCKER_HOST,
         "runtime": HANDRAIL_DOCKER_RUNTIME,
         "pull_from": HANDRAIL_PULL_FROM,
-    }
+    },
 }
 # For `manage.py push`, which calls the API like any client.
 HANDRAIL_TOKEN = env("HANDRAIL_TOKEN")

@@ -122,6 +122,14 @@ def env_bucket(name: str) -> str:
     return raw
 
 
+def env_namespace(name: str) -> str:
+    """Read NAMESPACE or NAMESPACE@CONTEXT of a cluster, whose first letter is one here; "" without one."""
+    raw = env(name)
+    if raw and not re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?(@\S{1,200})?", raw):
+        raise refused(name, "a namespace, or a namespace and a context, as in agents@production", raw)
+    return raw
+
+
 def env_some(name: str, choices: tuple[str, ...]) -> tuple[str, ...]:
     """Read words of `choices` with commas between them, in the order of `choices`; all of them without one."""
     asked = {part.strip().lower() for part in env(name).split(",") if part.strip()}

@@ -22,6 +22,7 @@ from handrail_client.actions import bounded as bounded_by_the_client
 from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
 from workspaces import code_hosts
+from workspaces.drivers.kubernetes import pods
 from workspaces.drivers.sandbox import driver as sandbox
 from workspaces.egress.names import BadName, host_name
 from workspaces.host import paths
@@ -54,6 +55,7 @@ MAPPINGS = {
     "the key of a result": lambda name: Line("tool", "result", call_id=name).key if name else name,
     "the key of a message": lambda name: Line("user", "text", native_id=name).key or name,
     "an agent's program on a stage": sandbox._staged,
+    "the pod of a Run": pods.fitting,
     "a file's section in Changes": lambda name: diff_sections.anchor_of(name.encode()),
     "an environment of a setup": lambda name: creation._whole_name_of({"driver": "docker", "setup": name, "image": ""}),
     "an environment of an image": lambda name: creation._whole_name_of(
@@ -176,6 +178,8 @@ SHORTENED = {
     "workspaces/drivers/docker/engine.py": "128 bits",
     "workspaces/drivers/microvm/driver.py": "the host name inside, and 128 bits",
     "workspaces/drivers/microvm/templates.py": "of an installation on this host, from its own path",
+    "workspaces/drivers/kubernetes/driver.py": "64 bits of a hash",
+    "workspaces/drivers/kubernetes/pods.py": "names of pods, with a hash of the whole name of the Run",
     "workspaces/drivers/sandbox/driver.py": "the host name inside",
     "workspaces/lifecycle/creation.py": "an environment is used only if its content is what was asked for",
     "workspaces/pages/diff_sections.py": "128 bits",

@@ -173,7 +173,7 @@ def test_a_container_is_a_choice_once_a_host_can_run_one(lead, default, docker_i
     ("fields", "words"),
     [
         ({"driver": "sandbox", "minimum_isolation": "microvm"}, "requires at least isolation microvm; sandbox offers"),
-        ({"driver": "sandbox", "image": "debian:bookworm"}, "Only containers have an image."),
+        ({"driver": "sandbox", "image": "debian:bookworm"}, "Only containers and pods have an image."),
         ({"driver": "docker", "image": "--privileged"}, "is neither the name of an image nor the path of a folder"),
         ({"driver": "docker", "image": "/etc"}, "Images are built from the folders in HANDRAIL_LOCAL_SOURCES only"),
     ],

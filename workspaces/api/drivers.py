@@ -10,7 +10,7 @@ from dashboard.web.api_base import PROBLEMS
 from workspaces import operations
 from workspaces.api import schemas
 from workspaces.api.lookup import ended_well, team_of
-from workspaces.models import AgentsTogether, Environment, Lfs, Runner, Submodules
+from workspaces.models import AgentsTogether, Environment, Lfs, Runner, Storage, Submodules
 from workspaces.provisioning import devcontainer, images, isolation
 from workspaces.services import environments as environment_versions
 from workspaces.services.environments import installed, pulled
@@ -87,6 +87,8 @@ class NewEnvironment(schemas.Strict):
     name: str = Field(pattern=r"^\w[\w .-]*$", max_length=80)
     driver: str | None = Field(None, max_length=32)
     image: str | None = Field(None, max_length=200)
+    runtime_class: str | None = Field(None, max_length=63, description="of a cluster: what runs the pods")
+    storage: Storage | None = Field(None, description="where a pod's files are while it is up")
     minimum_isolation: str | None = Field(None, max_length=20)
     repository: str | None = Field(None, max_length=500)
     ref: str | None = Field(None, max_length=200)

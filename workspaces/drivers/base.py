@@ -43,6 +43,7 @@ class Probe:
     limits: frozenset[str] = frozenset()
     isolation: str = ""  # the level on this host, where it can differ from `Capabilities.isolation`
     envelope: Mapping = field(default_factory=dict)  # {landlock, seccomp, mount_view} in a Run; empty: not known
+    classes: Mapping[str, Mapping] = field(default_factory=dict)  # {runtime class: {isolation, envelope, limits}}
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class RunSpec:
     phase: str = "agent"  # setup | agent
     lead: int = 0  # epoch of the runner's lead of the workspace; 0: nobody leads it, as with a template
     image: str | None = None  # digest of the root's image or layer, where `capabilities.images`
+    runtime_class: str = ""  # (with `elsewhere`) the cluster's name of what runs the pod; "": its default
+    storage: str = ""  # (with `elsewhere`) emptydir | pvc: where the files are while it is up; "": emptydir
     in_box: bool = False  # (folder only) run the programs in a box, where their calls can be held to envelopes
     shown_at: Path | None = None  # (with `in_box`) the path of `workspace` as its programs see it; None: its own
     code_host: Path | None = None  # (with `in_box`) what the box sees as `box.CODE_HOST`

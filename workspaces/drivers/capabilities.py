@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Capabilities:
     """What a driver can do on any host; `Probe` says what it can do on this one."""
 
-    isolation: str  # none | namespace | container | microvm | microvm-emulated
+    isolation: str  # none | namespace | container | microvm | microvm-emulated | pod-runc | pod-gvisor | pod-kata
     freeze: bool  # all programs can be stopped and continued
     memory: bool  # a pause can save the memory of programs
     network: bool  # the network is cut off, or routed through a proxy
@@ -21,6 +21,7 @@ class Capabilities:
     host_system: bool = False  # programs see the system's folders of the host, read-only
     isolation_varies: bool = False  # the level depends on the host: `Probe.isolation`
     envelopes: bool = True  # programs can be held to envelopes, where the host can
+    elsewhere: bool = False  # programs run on another machine: none of their processes is one of this host
     files_need_run: bool = False  # the files are on a disk of the guest, and are reached only while a Run is up
     images: bool = False  # the root is an image, and what setup installs in it can be kept as a layer
     takes_image: bool = False  # an environment names that image, or a folder to build it from
@@ -72,6 +73,19 @@ TABLE = {
         files_need_run=True,
         images=True,
         shows_manifest=True,
+    ),
+    "kubernetes": Capabilities(
+        isolation="pod-kata",
+        freeze=True,
+        memory=False,
+        network=True,
+        limits=True,
+        isolation_varies=True,
+        files_need_run=True,
+        elsewhere=True,
+        images=True,
+        takes_image=True,
+        backend="Kubernetes cluster",
     ),
 }
 DEFAULT = "sandbox"  # the driver of an environment that names none: it needs nothing on the host

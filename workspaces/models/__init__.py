@@ -6,7 +6,7 @@ from workspaces.models.at_work import AgentAtWork
 from workspaces.models.authority import HostAuthority, JoinToken
 from workspaces.models.checkpoints import Checkpoint
 from workspaces.models.credentials import Credential
-from workspaces.models.environments import AgentsTogether, Environment, Lfs, Submodules
+from workspaces.models.environments import AgentsTogether, Environment, Lfs, Storage, Submodules
 from workspaces.models.hand_overs import HandOver
 from workspaces.models.home_layers import HomeLayer
 from workspaces.models.measures import Cap, CapMeasure, EgressDay, Prices
@@ -97,6 +97,7 @@ __all__ = [
     "Snapshot",
     "State",
     "StateCode",
+    "Storage",
     "StoreIdentity",
     "StoreKey",
     "StoreTask",

@@ -32,6 +32,13 @@ class Lfs(models.TextChoices):
     PULLED = "pulled", gettext_lazy("Their content is pulled")
 
 
+class Storage(models.TextChoices):
+    """Where the files of a workspace are while its pod is up."""
+
+    EMPTYDIR = "emptydir", gettext_lazy("On the node, fetched at the end")
+    PVC = "pvc", gettext_lazy("On a volume that outlives the pod")
+
+
 class EnvironmentQuerySet(OfTeamQuerySet):
     def visible_to(self, who):
         """Environments that `who` may see; agents do not see those of connected folders, which they cannot request."""
@@ -52,6 +59,8 @@ class Environment(models.Model):
     version = models.PositiveIntegerField(default=1)
     driver = models.CharField(max_length=32, default=capabilities.DEFAULT)
     image = models.CharField(max_length=200, blank=True)
+    runtime_class = models.CharField(max_length=63, blank=True)  # of a cluster: what runs its pods; "": its default
+    storage = models.CharField(max_length=8, choices=Storage, default=Storage.EMPTYDIR, blank=True)  # of a pod's files
     build = models.JSONField(default=dict, blank=True)  # {"dockerfile", "args", "target"} of an image that is a folder
     repository = models.CharField(max_length=500, blank=True)
     ref = models.CharField(max_length=200, blank=True)

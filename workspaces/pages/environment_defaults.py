@@ -13,7 +13,16 @@ GROUPS = (
     (gettext_lazy("Source"), ("ref", "submodules", "lfs", "sign_commits")),
     (
         gettext_lazy("Where it runs"),
-        ("driver", "image", "dockerfile", "build_args", "build_target", "minimum_isolation"),
+        (
+            "driver",
+            "image",
+            "dockerfile",
+            "build_args",
+            "build_target",
+            "runtime_class",
+            "storage",
+            "minimum_isolation",
+        ),
     ),
     (
         gettext_lazy("Scripts and programs"),
@@ -44,6 +53,8 @@ DEFAULTS = {
     "dockerfile": "Dockerfile",
     "build_args": NONE,
     "build_target": gettext_lazy("the last stage"),
+    "runtime_class": gettext_lazy("that of the cluster"),
+    "storage": gettext_lazy("on the node"),
     "minimum_isolation": gettext_lazy("that of where it runs"),
     "setup": NONE,
     "maintenance": NONE,

@@ -5,7 +5,7 @@ from django.utils.functional import Promise, lazy
 from django.utils.translation import gettext_lazy
 
 from dashboard.models import Team
-from workspaces.models import AgentsTogether, Environment, Lfs, Submodules
+from workspaces.models import AgentsTogether, Environment, Lfs, Storage, Submodules
 from workspaces.pages import environment_defaults
 from workspaces.pages.environment_agents import AgentFields, initial_of
 from workspaces.pages.forms import CODE, DRIVERS
@@ -16,6 +16,8 @@ MB = 1024**2
 INITIAL = (
     "driver",
     "image",
+    "runtime_class",
+    "storage",
     "minimum_isolation",
     "repository",
     "ref",
@@ -87,6 +89,18 @@ class EnvironmentForm(AgentFields):
         help_text=gettext_lazy("For the build of such an image. One per line: NAME=value."),
     )
     build_target = _line(gettext_lazy("Build target"), max_length=200)
+    runtime_class = _line(
+        gettext_lazy("Runtime class"),
+        max_length=63,
+        help_text=gettext_lazy("What runs the pods of a cluster, such as gvisor."),
+    )
+    storage = forms.ChoiceField(
+        label=gettext_lazy("Files of a pod"),
+        required=False,
+        choices=Storage.choices,
+        initial=Storage.EMPTYDIR,
+        help_text=gettext_lazy("Where they are while it is up."),
+    )
     minimum_isolation = forms.ChoiceField(
         label=gettext_lazy("Minimum isolation"),
         required=False,
@@ -312,6 +326,8 @@ class EnvironmentForm(AgentFields):
         return {
             "driver": cleaned["driver"],
             "image": cleaned["image"],
+            "runtime_class": cleaned["runtime_class"],
+            "storage": cleaned["storage"],
             "minimum_isolation": cleaned["minimum_isolation"],
             "repository": cleaned["repository"],
             "ref": cleaned["ref"],

@@ -20,6 +20,7 @@ DRIVERS = {
     "sandbox": gettext_lazy("Sandboxed: sees only its own folder and its allowed hosts. Shares this machine's kernel."),
     "docker": gettext_lazy("Container: its own image and allowed hosts. Shares this machine's kernel."),
     "microvm": gettext_lazy("MicroVM: its own kernel, disk and allowed hosts. Programs keep running across a pause."),
+    "kubernetes": gettext_lazy("Pod: its own image and allowed hosts, on a node of a cluster."),
 }
 AS_CODE = {"class": "code-field", "autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 MAX_PORT = 65_535

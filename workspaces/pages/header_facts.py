@@ -19,6 +19,9 @@ ISOLATION_WORDS = {
     ),
     "container": gettext_lazy("Container: its own file system and limits. Shares this machine's kernel."),
     "microvm": gettext_lazy("MicroVM: its own kernel, with hardware virtualisation."),
+    "pod-runc": gettext_lazy("Pod of a cluster: its own image and limits. Shares the kernel of its node."),
+    "pod-gvisor": gettext_lazy("Pod of a cluster in gVisor, which stands between its programs and the node's kernel."),
+    "pod-kata": gettext_lazy("Pod of a cluster in a microVM: its own kernel, with hardware virtualisation."),
     "microvm-emulated": gettext_lazy("Emulated microVM: its own kernel, but slower, and not a security boundary."),
 }
 STAYS = gettext_lazy(

@@ -35,7 +35,7 @@ def find_environment(team: Team, name: str, caller: Caller) -> Environment:
 
 def made(team: Team, name: str, made_of: dict) -> Environment:
     """Return the first version of an environment, made of these fields unless there is one with the name."""
-    offered = {"minimum_isolation": isolation.offered(made_of["driver"])}
+    offered = {"minimum_isolation": isolation.offered(made_of["driver"], made_of.get("runtime_class", ""))}
     return Environment.objects.get_or_create(team=team, name=name, version=1, defaults=made_of | offered)[0]
 
 

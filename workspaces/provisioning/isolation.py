@@ -9,13 +9,18 @@ from workspaces.envelope import ring
 from workspaces.models import Runner
 
 # Weakest first. An emulated machine (TCG) is not a security boundary.
-LEVELS = ("none", "namespace", "microvm-emulated", "container", "microvm")
+LEVELS = (
+    "none", "namespace", "microvm-emulated", "container", "pod-runc", "pod-gvisor", "microvm", "pod-kata",
+)  # fmt: skip
 IN_WORDS = {
     "none": gettext_lazy("not sandboxed"),
     "namespace": gettext_lazy("sandboxed"),
     "microvm-emulated": gettext_lazy("emulated microVM"),
     "container": gettext_lazy("container"),
+    "pod-runc": gettext_lazy("pod"),
+    "pod-gvisor": gettext_lazy("pod in gVisor"),
     "microvm": gettext_lazy("microVM"),
+    "pod-kata": gettext_lazy("pod in a microVM"),
 }
 
 
@@ -38,25 +43,37 @@ def of(workspace) -> str:
     environment = workspace.environment
     if not environment.capabilities.isolation_varies:
         return environment.capabilities.isolation
+    return _probe_for(workspace).get("isolation") or environment.minimum_isolation
+
+
+def of_class(probe: dict, runtime_class: str) -> dict:
+    """Return the part of a driver's probe for this runtime class: {isolation, envelope}, {} for an unknown one."""
+    return probe.get("classes", {}).get(runtime_class, {}) if runtime_class else probe
+
+
+def _probe_for(workspace) -> dict:
     probes = workspace.runner.capabilities if workspace.runner is not None else {}
-    return probes.get(environment.driver, {}).get("isolation") or environment.minimum_isolation
+    return of_class(probes.get(workspace.environment.driver, {}), workspace.environment.runtime_class)
 
 
 def holds_programs(workspace) -> bool:
     """Return whether the workspace's host holds agents' programs to envelopes, in full."""
     if not settings.HANDRAIL_HELD:
         return False
-    probes = workspace.runner.capabilities if workspace.runner is not None else {}
-    return ring.is_held(probes.get(workspace.environment.driver, {}).get("envelope") or {})
+    return ring.is_held(_probe_for(workspace).get("envelope") or {})
 
 
-def offered(driver: str) -> str:
+def offered(driver: str, runtime_class: str = "") -> str:
     """Return the strongest isolation a live host offers with this driver: the default minimum of an environment."""
-    levels = [
-        p[driver].get("isolation") for p in _reported_capabilities() if driver in p and p[driver].get("available")
-    ]
+    probes = [probes[driver] for probes in _reported_capabilities() if driver in probes]
+    levels = [of_class(probe, runtime_class).get("isolation") for probe in probes if probe.get("available")]
     known = [level for level in levels if level in LEVELS]
     return max(known, key=LEVELS.index, default=capabilities.of(driver).isolation)
+
+
+def runtime_classes(driver: str) -> list[str]:
+    """Return the runtime classes that live hosts have found for a driver."""
+    return sorted({name for probes in _reported_capabilities() for name in probes.get(driver, {}).get("classes", {})})
 
 
 def too_little(driver: str, offered: str, minimum: str) -> str:

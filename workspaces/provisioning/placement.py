@@ -128,7 +128,10 @@ def _lacks(runner: Runner, environment) -> str:
     if not probe.get("available"):
         because = f": {probe['reason'].rstrip('.')}" if probe.get("reason") else ""
         return f"does not have the driver {environment.driver}{because}"
-    offered = probe.get("isolation") or "none"
+    facts = isolation.of_class(probe, environment.runtime_class)
+    if not facts:
+        return f"does not have the runtime class {environment.runtime_class}"
+    offered = facts.get("isolation") or "none"
     if not isolation.is_enough(offered, environment.minimum_isolation):
         return f"offers isolation {offered}, and {environment.minimum_isolation} is the least"
     return ""

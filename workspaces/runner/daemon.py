@@ -28,6 +28,7 @@ from workspaces import operations
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
 from workspaces.host import identity, paths
 from workspaces.models import Operation, Phase, Runner
+from workspaces.provisioning import isolation
 from workspaces.provisioning.git.running import delete_keys
 from workspaces.runner import reached, rootfs, server, working
 from workspaces.runner.code_host.door import Doors
@@ -201,9 +202,12 @@ class Daemon:
             self._drivers[name] = get_driver(name, self.home, self.runtime, settings.HANDRAIL_DRIVERS.get(name))
         return self._drivers[name]
 
-    def isolation_of(self, driver) -> str:
-        """Return the isolation that a driver offers on this host; an emulated machine offers less than KVM."""
-        return self.probes.isolation.get(driver.name, driver.capabilities.isolation)
+    def isolation_of(self, driver, environment) -> str:
+        """Return the isolation that a driver offers an environment on this host, as its last probe found it."""
+        found = self.probes.found.get(driver.name)
+        if found is None:
+            return driver.capabilities.isolation
+        return isolation.of_class(found, environment.runtime_class).get("isolation") or "none"
 
     def warm(self, driver, spec):
         """Prepare fast later starts like this one in the background; one task at a time for each driver."""

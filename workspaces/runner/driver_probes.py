@@ -16,7 +16,7 @@ class DriverProbes:
     def __init__(self, daemon):
         self._daemon = daemon
         self._marks: list[str] | None = None  # as the last probe found the host
-        self.isolation: dict[str, str] = {}  # by driver
+        self.found: dict[str, dict] = {}  # by driver, as in `Runner.capabilities`
         self.available: set[str] = set()  # drivers
         self.due = asyncio.Event()  # set when a call of a driver failed in a way that a probe would tell
 
@@ -35,10 +35,11 @@ class DriverProbes:
                 "notes": list(probe.notes),
                 "limits": sorted(probe.limits),
                 "envelope": dict(probe.envelope),
+                "classes": {name: dict(facts) for name, facts in probe.classes.items()},
             }
         row = Runner.objects.filter(pk=self._daemon.row.pk)
         await self._daemon.thread(row.update, capabilities=found, room=capacity.room_here())
-        self.isolation = {name: probe["isolation"] for name, probe in found.items()}
+        self.found = found
         self.available = {name for name, probe in found.items() if probe["available"]}
 
     async def until_due(self):

@@ -24,6 +24,7 @@ NOBODY, GUEST_UID = 65534, 1000
 OPTIONS = {
     "docker": {"address": os.environ.get("HANDRAIL_TEST_DOCKER_HOST") or os.environ.get("DOCKER_HOST", "")},
     "microvm": {"images": os.environ.get("HANDRAIL_TEST_MICROVM_IMAGES", "")},
+    "kubernetes": {"at": os.environ.get("HANDRAIL_TEST_KUBERNETES_NAMESPACE", "")},
 }
 IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
 NO_LIMITS = Limits()
@@ -144,12 +145,17 @@ class GuestPath:
         return sorted(self.listed())
 
 
+_CANARIES = tempfile.TemporaryDirectory(prefix="canaries-")
+
+
 @functools.cache
 def why_not(name: str, with_image: bool) -> str:
     """Why this host cannot run the driver's tests, asked once; "" when it can."""
     with tempfile.TemporaryDirectory(prefix="probe-") as folder:
         driver = Blocking(get_driver(name, Path(folder), Path(folder), OPTIONS.get(name)))
         probe = driver.probe()
+        if name == "kubernetes" and probe.available:
+            shutil.copytree(Path(folder, "kubernetes"), _CANARIES.name, dirs_exist_ok=True)
         if not probe.available:
             return f"{probe.reason} {probe.what_to_do}"
         if name in IMAGES and with_image:
@@ -173,6 +179,13 @@ def lend_bundle(home: Path) -> None:
     (home / "docker").mkdir(mode=0o700, exist_ok=True)
     if not (home / "docker" / place.name).exists():
         (home / "docker" / place.name).symlink_to(place)
+
+
+def lend_canaries(home: Path) -> None:
+    """Give a test's home what the canaries found, which is the same for all, so that they are not sent for each."""
+    folder = home / "kubernetes"
+    if not folder.exists():
+        shutil.copytree(_CANARIES.name, folder)
 
 
 class Blocking:
@@ -227,6 +240,8 @@ def begin(ground, require):
             require(name, why)
         if name == "docker":
             lend_bundle(ground / "handrail")
+        if name == "kubernetes":
+            lend_canaries(ground / "handrail")
         made.append(Running(name, ground, **fields))
         return made[-1]
 

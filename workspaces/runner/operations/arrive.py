@@ -127,7 +127,7 @@ def _environment_of(job) -> Environment:
 
 
 def _check_isolation(job):
-    environment, offered = job.workspace.environment, job.daemon.isolation_of(job.driver)
+    environment, offered = job.workspace.environment, job.daemon.isolation_of(job.driver, job.workspace.environment)
     if not isolation.is_enough(offered, environment.minimum_isolation):
         raise DriverError(isolation.too_little(environment.driver, offered, environment.minimum_isolation))
 

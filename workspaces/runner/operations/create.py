@@ -111,7 +111,7 @@ async def _give_up(job: Job, run: Run):
 
 
 def _check_isolation(job: Job):
-    environment, offered = job.workspace.environment, job.daemon.isolation_of(job.driver)
+    environment, offered = job.workspace.environment, job.daemon.isolation_of(job.driver, job.workspace.environment)
     if not isolation.is_enough(offered, environment.minimum_isolation):
         raise DriverError(isolation.too_little(environment.driver, offered, environment.minimum_isolation))
 

@@ -12,13 +12,14 @@ from workspaces.drivers import capabilities
 from workspaces.egress.http_rules import read_line, read_lines
 from workspaces.egress.names import BadName
 from workspaces.git_files import patterns as ignore_patterns
-from workspaces.models import AgentsTogether, Environment, Lfs, Submodules
+from workspaces.models import AgentsTogether, Environment, Lfs, Storage, Submodules
 from workspaces.provisioning import agent_programs, eligibility, images, isolation, model_access
 from workspaces.provisioning.git.addresses import check_git, check_word
 from workspaces.secrets.team_credentials import refuse_without_key
 from workspaces.services.environments.limits import check_limits
 from workspaces.services.environments.lines import CHECK_NAME
 
+RUNTIME_CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 NAME = re.compile(r"[\w][\w .-]{0,79}")
 PHASES = ("setup", "agent")
 DAY = 24 * 3600
@@ -145,6 +146,12 @@ def _working_directory(path: str) -> str:
     return "" if found == "." else found
 
 
+def _runtime_class(name: str) -> str:
+    if name and not RUNTIME_CLASS.fullmatch(name):
+        raise invalid("A runtime class has lower-case letters, digits, dots and dashes.")
+    return name
+
+
 def _snapshot_ignore(text: str) -> str:
     """Return the ignore patterns; Problem 422 for a line that is too long, or more lines than are read."""
     lines = text.splitlines()
@@ -175,7 +182,7 @@ def _choice(field: str, given: str) -> str:
     return given
 
 
-CHOICES = {"agents_together": AgentsTogether, "submodules": Submodules, "lfs": Lfs}
+CHOICES = {"agents_together": AgentsTogether, "submodules": Submodules, "lfs": Lfs, "storage": Storage}
 # What one field says alone, in the order in which they are checked.
 CHECKS = {
     "ref": check_word,
@@ -184,6 +191,7 @@ CHECKS = {
     "secrets": _secrets,
     "checks": lambda given: _commands("checks", given),
     "services": lambda given: _commands("services", given),
+    "runtime_class": _runtime_class,
     "snapshot_ignore": _snapshot_ignore,
     "agent_programs": lambda given: agent_programs.check_names(_texts("Programs of agents", given)),
     "variables": _variables,
@@ -215,7 +223,8 @@ def _check_together(fields: dict, base: Environment | None, team: Team):
         if is_own and (base is None or driver != base.driver):
             raise invalid("Only `manage.py connect` creates the environment of a folder, which keeps its driver.")
     if fields.get("image") and not capabilities.of(driver).takes_image:
-        raise invalid("Only containers have an image.", field="image")
+        raise invalid("Only containers and pods have an image.", field="image")
+    _check_pod(fields, driver, of("runtime_class"))
     if not capabilities.of(driver).network and any(read_line(one).scope for one in of("egress", {}).get("agent", ())):
         raise invalid("A connected folder's list has hosts alone: TLS is not opened there.", field="egress")
     if capabilities.of(driver).own_folder and fields.get("ephemeral"):
@@ -223,6 +232,21 @@ def _check_together(fields: dict, base: Environment | None, team: Team):
         raise invalid(words, field="ephemeral")
     with _naming("minimum_isolation" if fields.get("minimum_isolation") else "driver"):
         isolation.check(driver, fields.get("minimum_isolation") or capabilities.of(driver).isolation)
+
+
+def _check_pod(fields: dict, driver: str, runtime_class: str):
+    """Problem 422 for what only pods have, and for a pod whose image names no digest."""
+    is_pod = capabilities.of(driver).elsewhere
+    for field, plain in (("runtime_class", ""), ("storage", Storage.EMPTYDIR)):
+        if not is_pod and fields.get(field, plain) not in ("", plain):
+            raise invalid("Only pods have a runtime class and a storage.", field=field)
+    if is_pod and (image := fields.get("image")) and images.PINNED not in image:
+        raise invalid("The image of a pod is named with its digest: NAME@sha256:…", field="image")
+    if is_pod and runtime_class and {"runtime_class", "driver"} & fields.keys():
+        known = isolation.runtime_classes(driver)
+        if known and runtime_class not in known:
+            words = f"The cluster has no runtime class {runtime_class!r}; it has: {', '.join(known)}."
+            raise invalid(words, field="runtime_class")
 
 
 def _check_image(fields: dict, image: str, build: dict):

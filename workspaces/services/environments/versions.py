@@ -64,7 +64,7 @@ def save(team: Team, name: str, fields: dict, *, base: Environment | None, by: A
         for field, value in fields.items():
             setattr(made, field, value)
         if "minimum_isolation" not in fields:
-            made.minimum_isolation = isolation.offered(made.driver)
+            made.minimum_isolation = isolation.offered(made.driver, made.runtime_class)
         made.save(force_insert=True)
         data = {"name": name, "version": made.version, "changed": changed}
         Event.objects.record(team, actor=by, verb="environment.saved", subject=made, data=data)

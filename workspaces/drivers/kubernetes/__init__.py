@@ -1,0 +1,1 @@
+"""The driver of pods: the workspaces of a Kubernetes cluster."""
