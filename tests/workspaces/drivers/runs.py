@@ -1,6 +1,7 @@
 """Real Runs for tests: folders, a user, and verbs that block."""
 
 import asyncio
+import atexit
 import functools
 import itertools
 import os
@@ -27,6 +28,7 @@ OPTIONS = {
     "kubernetes": {"at": os.environ.get("HANDRAIL_TEST_KUBERNETES_NAMESPACE", "")},
 }
 IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
+RUNTIME_CLASS = os.environ.get("HANDRAIL_TEST_RUNTIME_CLASS", "")  # of the pods of this session; "": the default
 NO_LIMITS = Limits()
 numbers = itertools.count(1)
 
@@ -54,6 +56,7 @@ class Running:
             home=None if name == "folder" else self.home,
             limits=limits,
             env=env or {},
+            runtime_class=RUNTIME_CLASS if name == "kubernetes" else "",
             image=self.do.find_image(image or image_of(name)) if self.driver.capabilities.images else None,
             **{"uid": workload_uid(name)} | fields,
         )
@@ -145,7 +148,12 @@ class GuestPath:
         return sorted(self.listed())
 
 
-_CANARIES = tempfile.TemporaryDirectory(prefix="canaries-")
+@functools.cache
+def _canaries() -> Path:
+    """A folder for what canaries found, taken away with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="canaries-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @functools.cache
@@ -155,7 +163,7 @@ def why_not(name: str, with_image: bool) -> str:
         driver = Blocking(get_driver(name, Path(folder), Path(folder), OPTIONS.get(name)))
         probe = driver.probe()
         if name == "kubernetes" and probe.available:
-            shutil.copytree(Path(folder, "kubernetes"), _CANARIES.name, dirs_exist_ok=True)
+            shutil.copytree(Path(folder, "kubernetes"), _canaries(), dirs_exist_ok=True)
         if not probe.available:
             return f"{probe.reason} {probe.what_to_do}"
         if name in IMAGES and with_image:
@@ -185,7 +193,7 @@ def lend_canaries(home: Path) -> None:
     """Give a test's home what the canaries found, which is the same for all, so that they are not sent for each."""
     folder = home / "kubernetes"
     if not folder.exists():
-        shutil.copytree(_CANARIES.name, folder)
+        shutil.copytree(_canaries(), folder)
 
 
 class Blocking:

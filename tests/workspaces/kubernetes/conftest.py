@@ -1,0 +1,27 @@
+"""Pods of a real cluster, and the product on it: `HANDRAIL_TEST_KUBERNETES_NAMESPACE` and KUBECONFIG say which."""
+
+import os
+
+import pytest
+
+from tests.support.desk import Desk
+from tests.support.product import Product
+from tests.workspaces.drivers.runs import begin, ground, why_not  # noqa: F401 - fixtures
+
+
+@pytest.fixture
+def pod(begin):  # noqa: F811
+    """`pod(**fields)`: a Run in a pod that is up, ended after the test."""
+    return lambda **fields: begin("kubernetes", **fields)
+
+
+@pytest.fixture(scope="module")
+def on_cluster(require, tmp_path_factory):
+    """A desk whose workspaces may be pods."""
+    if why := why_not("kubernetes", False):
+        require("kubernetes", why)
+    at = os.environ["HANDRAIL_TEST_KUBERNETES_NAMESPACE"]
+    product = Product(tmp_path_factory.mktemp("home"), HANDRAIL_KUBERNETES=at)
+    product.start()
+    yield Desk(product, product.agent_token("pods"))
+    product.stop()
