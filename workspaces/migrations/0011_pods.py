@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("workspaces", "0008_watching"),
+        ("workspaces", "0010_store_keys"),
     ]
 
     operations = [
