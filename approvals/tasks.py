@@ -72,6 +72,13 @@ def send_webhooks() -> int:
     return outbox.send_due(sending.Webhooks(), seconds=WEBHOOK_SECONDS)
 
 
+def follow_code_hosts() -> int:
+    """Start the tasks that code hosts give, and follow their threads; return at how many rows was looked."""
+    from approvals.agent_runs.code_host import following, starting  # here: only the queue asks code hosts
+
+    return starting.step() + following.step()
+
+
 def run_schedules() -> int:
     """Start what schedules have due, follow it, and tell owners of failures; return how many runs were looked at."""
     looked_at = schedules.step()

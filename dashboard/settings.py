@@ -394,6 +394,7 @@ Q_CLUSTER = {
         "push": {"workers": 2, "timeout": 120, "retry": 400},  # the second sends while receivers hold up the first
         "webhooks": {"timeout": 120, "retry": 400},
         "logs": {"timeout": 120, "retry": 400},
+        "hosts": {"timeout": 120, "retry": 400},  # reads code hosts for tasks
         "timely": {"timeout": 120, "retry": 400},  # starts and follows schedules, keeps to limits, warns
     },
 }

@@ -6,6 +6,7 @@ from channels.security.websocket import WebsocketDenier
 from django.contrib import admin
 from django.urls import include, path, re_path
 
+from approvals.api import code_host_webhooks
 from dashboard.admin import register_the_rest
 from dashboard.api import api
 from dashboard.door.walk import refuse_undeclared
@@ -98,6 +99,7 @@ urlpatterns = [
     path("accounts/", include(accounts.urlpatterns)),
     path("admin/", admin.site.urls),
     path("api/v1/", api.urls),
+    path("hooks/code-host/<str:kind>", code_host_webhooks.arrive, name="code-host-hook"),
     path("hooks/", include("approvals.hooks.urls")),
     path("aap/", include("approvals.protocols.aap.urls")),
     path("manifest.webmanifest", installable.manifest, name="manifest"),

@@ -9,7 +9,8 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from approvals.agent_runs import attempts, requests
-from approvals.models import Task
+from approvals.agent_runs.code_host import mending
+from approvals.models import Task, TaskThread
 from approvals.models.tasks import MAX_ATTEMPTS, MAX_SOURCE, MAX_TITLE
 from approvals.reports.standing import AttemptStands, Standing, TaskStands, standing_of
 from dashboard.problems import not_allowed
@@ -77,6 +78,22 @@ class AttemptOut(Schema):
     in_trash_until: datetime | None
 
 
+class HostCheckOut(Schema):
+    name: str
+    state: str = Field(description="passed, failed, running")
+    url: str
+
+
+class ThreadOut(Schema):
+    issue: int | None = Field(description="its number at the host")
+    pull_request: str = Field(description="its address; empty: none yet")
+    state: str = Field(description="of the pull request: open, merged, closed")
+    checks: list[HostCheckOut]
+    follows: bool = Field(description="whether failed checks and review comments go to the agent")
+    rounds: int = Field(description="how often some went")
+    problem: str = Field(description="why the host could not be read, or the agent not be told")
+
+
 class TaskOut(Schema):
     id: UUID
     title: str
@@ -93,6 +110,7 @@ class TaskOut(Schema):
     created_at: datetime
     changed_at: datetime
     url: str
+    thread: ThreadOut | None = Field(description="at the code host; null if it is in none")
     attempts: list[AttemptOut]
 
 
@@ -163,6 +181,27 @@ def record_merge(request, task_id: str):
     return _answered(request, task_id, attempts.merged)
 
 
+@router.post("/tasks/{task_id}/pull-request", response={200: TaskOut} | PROBLEMS)
+def open_task_pull_request(request, task_id: str):
+    """Push the chosen attempt and open its pull request, whose failed checks and reviews go to its agent from then on.
+
+    A pull request that is open gets the new commits.
+    """
+    return _answered(request, task_id, mending.open_pull_request)
+
+
+@router.post("/tasks/{task_id}/enough", response={200: TaskOut} | PROBLEMS)
+def send_no_more(request, task_id: str):
+    """Send the agent no more checks and review comments of the pull request."""
+    return _answered(request, task_id, mending.enough)
+
+
+@router.post("/tasks/{task_id}/follow", response={200: TaskOut} | PROBLEMS)
+def send_again(request, task_id: str):
+    """Send the agent failed checks and review comments of the pull request, also those that came meanwhile."""
+    return _answered(request, task_id, mending.follow_again)
+
+
 def _find(request, task_id: str) -> Task:
     return attempts.find(request.auth, as_uuid(task_id))
 
@@ -185,7 +224,20 @@ def _out(stands: TaskStands) -> dict:
         "state": str(stands.state),
         "chosen": stands.chosen.attempt.number if stands.chosen else None,
         "url": reverse("task", args=[task.pk]),
+        "thread": _thread(stands.thread) if stands.thread else None,
         "attempts": [_attempt(each) for each in stands.attempts],
+    }
+
+
+def _thread(thread: TaskThread) -> dict:
+    return {
+        "issue": thread.number,
+        "pull_request": thread.pull.url if thread.pull else "",
+        "state": thread.state,
+        "checks": thread.checks,
+        "follows": thread.follower_id is not None,
+        "rounds": thread.rounds,
+        "problem": thread.problem,
     }
 
 

@@ -12,6 +12,7 @@ from approvals.hooks.connection import KEY, Connection
 
 logger = logging.getLogger("handrail.hooks")
 PREFIX = "/hooks/"
+NO_AGENTS = "/hooks/code-host/"  # what calls there is no agent
 WHY = "Handrail could not read this call ({status}), so nothing is allowed."
 
 
@@ -19,7 +20,7 @@ def fail_closed(app):
     """Wrap an ASGI application: any response under /hooks/ that is not 200 with a full JSON object becomes a denial."""
 
     async def guarded(scope, receive, send):
-        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+        if scope["type"] != "http" or not scope["path"].startswith(PREFIX) or scope["path"].startswith(NO_AGENTS):
             await app(scope, receive, send)
             return
         start, body, connection = {"status": 500, "headers": []}, [], Connection(is_served=True)

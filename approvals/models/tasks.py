@@ -19,6 +19,7 @@ MAX_ATTEMPTS = 10
 class TaskEnd(models.TextChoices):
     MERGED = "merged", gettext_lazy("merged")
     CANCELLED = "cancelled", gettext_lazy("cancelled")
+    CLOSED = "closed", gettext_lazy("closed")  # its pull request was, without a merge
 
 
 class TaskQuerySet(OfTeamQuerySet):

@@ -11,7 +11,8 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals.agent_runs import attempts, requests
-from approvals.models import Task
+from approvals.agent_runs.code_host import mending
+from approvals.models import Task, TaskThread
 from approvals.models.tasks import MAX_SOURCE, MAX_TITLE
 from approvals.reports.standing import Standing, TaskStands, standing_of
 from dashboard.models import Team
@@ -32,6 +33,7 @@ from workspaces.services.environments import newest
 
 BY_HAND = "hand"
 MOST_ATTEMPTS = 3  # that the form offers
+MOST_HEARD = 50  # comments and checks of its thread that the page of a task shows
 MOST = 10  # tasks in a list of those that are open
 
 
@@ -173,6 +175,7 @@ def task(request, pk):
     """Show a task: its text, and its attempts beside each other."""
     found = _find(request, pk)
     stands = standing_of([found], live="X-Handrail-Refresh" not in request.headers)[0]
+    thread = TaskThread.objects.filter(task=found).select_related("pull", "follower").first()
     pairs = [(one, other, _beside(one, other)) for one, other in combinations(stands.kept, 2)]
     context = {
         "nav": "tasks",
@@ -181,6 +184,8 @@ def task(request, pk):
         "pairs": pairs,
         "may_decide": request.caller.can("start_agents", found.team_id),
         "is_link": found.source.startswith(("https://", "http://")),
+        "thread": thread,
+        "heard": list(thread.heard.order_by("-pk")[:MOST_HEARD])[::-1] if thread else [],
     }
     return render(request, "approvals/task.html", context)
 
@@ -231,6 +236,25 @@ def cancel(request, pk):
         words = {"title": str(found), "says": says, "verb": gettext("Cancel the task")}
         return ask_first(request, **words, back=reverse("task", args=[pk]))
     return _decide(request, pk, attempts.cancel, gettext("Cancelled. Bring back opens the task again."))
+
+
+@signed_in
+@require_POST
+def open_pull_request(request, pk):
+    words = gettext("The commits are pushed and the pull request is opened.")
+    return _decide(request, pk, mending.open_pull_request, words)
+
+
+@signed_in
+@require_POST
+def enough(request, pk):
+    return _decide(request, pk, mending.enough, gettext("The agent gets no more checks and comments."))
+
+
+@signed_in
+@require_POST
+def follow(request, pk):
+    return _decide(request, pk, mending.follow_again, gettext("Checks and comments go to the agent."))
 
 
 @signed_in

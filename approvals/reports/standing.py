@@ -9,7 +9,7 @@ from enum import StrEnum
 from django.db.models import Count, Q, Sum
 from django.utils.translation import gettext_lazy
 
-from approvals.models import Action, AgentRunState, AgentSession, Status, Task, TaskAttempt, TaskEnd
+from approvals.models import Action, AgentRunState, AgentSession, Status, Task, TaskAttempt, TaskEnd, TaskThread
 from approvals.reports.ask_rate import ASKED
 from dashboard.problems import Problem
 from workspaces.changes import changed_lines, history
@@ -33,6 +33,7 @@ class Standing(StrEnum):
     THROWN_AWAY = "thrown away"
     MERGED = "merged"
     CANCELLED = "cancelled"
+    CLOSED = "closed"
 
 
 LABELS = {
@@ -45,6 +46,7 @@ LABELS = {
     Standing.THROWN_AWAY: (gettext_lazy("Thrown away"), "quiet"),
     Standing.MERGED: (gettext_lazy("Merged"), "calm"),
     Standing.CANCELLED: (gettext_lazy("Cancelled"), "quiet"),
+    Standing.CLOSED: (gettext_lazy("Closed"), "quiet"),
 }
 OF_RUNS = {
     AgentRunState.STARTING: Standing.WORKING,
@@ -57,7 +59,11 @@ OF_RUNS = {
     AgentRunState.INTERRUPTED: Standing.FAILED,
     AgentRunState.FAILED: Standing.FAILED,
 }
-ENDS = {TaskEnd.MERGED: Standing.MERGED, TaskEnd.CANCELLED: Standing.CANCELLED}
+ENDS = {
+    TaskEnd.MERGED: Standing.MERGED,
+    TaskEnd.CANCELLED: Standing.CANCELLED,
+    TaskEnd.CLOSED: Standing.CLOSED,
+}
 
 
 class _Labelled:
@@ -83,6 +89,7 @@ class AttemptStands(_Labelled):
     waiting: int = 0  # those of them that wait now
     cost: float = 0.0  # of its run at the team's prices; without one in US dollars, as its sessions say
     is_busy: bool = False  # a command or an operation on the workspace runs
+    thread: TaskThread | None = None  # of the task, if this attempt was chosen
     state: Standing = Standing.WORKING
 
     @property
@@ -107,7 +114,7 @@ class AttemptStands(_Labelled):
         of_run = OF_RUNS[run.state] if run else None
         if of_run in (Standing.WORKING, Standing.ASKS):
             return of_run
-        if states & {CheckState.FAILED, CheckState.UNCERTAIN}:
+        if states & {CheckState.FAILED, CheckState.UNCERTAIN} or (self.thread and self.thread.failed_checks):
             return Standing.CHECKS_FAILED
         return of_run or self._without_run(states)
 
@@ -123,6 +130,7 @@ class TaskStands(_Labelled):
 
     task: Task
     attempts: list[AttemptStands] = field(default_factory=list)
+    thread: TaskThread | None = None  # at the code host
 
     @property
     def state(self) -> Standing:
@@ -154,12 +162,16 @@ def standing_of(tasks: Iterable[Task], *, live: bool = False) -> list[TaskStands
     found = {task.pk: TaskStands(task) for task in tasks}
     rows = list(TaskAttempt.objects.filter(task__in=found).select_related(*WITH))
     places = [row.workspace for row in rows]
+    threads = TaskThread.objects.filter(task__in=found).select_related("pull")
+    for thread in threads:
+        found[thread.task_id].thread = thread
     checks, asked, busy, costs = checks_of(*places), _asked(places), _busy(places), _costs(rows)
     deadline = None if live else time.monotonic() + COUNTING_SECONDS
     for row in rows:
         place = row.workspace
         stands = AttemptStands(row, checks[place.pk], _lines(row, live, deadline), **asked[place.pk])
         stands.cost, stands.is_busy = costs[place.pk], place.pk in busy
+        stands.thread = found[row.task_id].thread if row.chosen else None
         stands.state = stands.judged()
         found[row.task_id].attempts.append(stands)
     return list(found.values())

@@ -377,6 +377,16 @@ _DECLARED = [
         POST /tasks/{task_id}/bring-back
         POST /tasks/{task_id}/cancel
         POST /tasks/{task_id}/merged
+        POST /tasks/{task_id}/pull-request
+        POST /tasks/{task_id}/enough
+        POST /tasks/{task_id}/follow
+        GET /task-sources
+        POST /task-sources
+        POST /task-sources/{task_source_id}/renew-secret
+        DELETE /task-sources/{task_source_id}
+        GET /host-accounts
+        POST /host-accounts
+        DELETE /host-accounts/{host_account_id}
         POST /agent-runs
         POST /agent-runs/{agent_run_id}/messages
         POST /agent-runs/{agent_run_id}/interrupt

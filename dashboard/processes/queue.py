@@ -30,7 +30,8 @@ from django_q.scheduler import scheduler
 from django_q.signing import BadSignature, SignedPackage
 from django_q.worker import worker
 
-from approvals.models import AapRequest, LogTarget
+from approvals.agent_runs.code_host import following as code_hosts
+from approvals.models import AapRequest, HostedRepository, LogTarget, TaskThread
 from approvals.notify.watch import Watch
 from dashboard.database import clock
 from dashboard.database.one_statement import exist
@@ -78,6 +79,11 @@ class Queue:
             NOTIFY: self._notices.questions,
             "approvals.tasks.tell_admins": lambda now: [LogTarget.objects.due(now).to_people()],
             "approvals.tasks.run_schedules": schedules.due,
+            "approvals.tasks.follow_code_hosts": lambda now: [
+                HostedRepository.objects.due(now),
+                TaskThread.objects.due(now),
+                code_hosts.unthreaded(),
+            ],
             "approvals.tasks.send_webhooks": lambda now: [AapRequest.objects.due(now)],
             "approvals.tasks.send_log": lambda now: [LogTarget.objects.due(now).to_systems()],
         }

@@ -19,13 +19,14 @@ from dashboard.database import clock
 from dashboard.workers.wakes import wake_feeds
 
 UPKEEP = settings.Q_CLUSTER["name"]  # also what becomes of a schedule that names no lane
-PUSH, WEBHOOKS, LOGS, TIMELY = settings.Q_CLUSTER["ALT_CLUSTERS"]
+PUSH, WEBHOOKS, LOGS, HOSTS, TIMELY = settings.Q_CLUSTER["ALT_CLUSTERS"]
 # dotted path: its lane. Every task of the code is here; a test compares it with all that is queued and scheduled.
 LANE_OF = {
     "approvals.tasks.notify": PUSH,
     "approvals.tasks.tell_admins": PUSH,
     "approvals.tasks.send_webhooks": WEBHOOKS,
     "approvals.tasks.send_log": LOGS,
+    "approvals.tasks.follow_code_hosts": HOSTS,
     "dashboard.event_log.witness.stamp_all": WEBHOOKS,
     "approvals.tasks.run_schedules": TIMELY,
     "approvals.tasks.warn_owners": TIMELY,
@@ -64,7 +65,7 @@ def _lane(name: str) -> Lane:
     return Lane(name, own["workers"], own["timeout"], own["retry"])
 
 
-LANES = {name: _lane(name) for name in (PUSH, TIMELY, WEBHOOKS, LOGS, UPKEEP)}
+LANES = {name: _lane(name) for name in (PUSH, TIMELY, WEBHOOKS, HOSTS, LOGS, UPKEEP)}
 
 
 def queue_task(task: str, **options):

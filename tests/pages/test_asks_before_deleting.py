@@ -39,6 +39,8 @@ MAY_POST = {
     "approver-group-remove": "a list of names, which can be written again; what needs the group waits meanwhile",
     "callback-again": "sends the same message once more",
     "task-bring-back": "restores",
+    "task-source-remove": "asks, whatever the page",
+    "host-account-remove": "a name, which can be added again",
 }
 
 

@@ -20,6 +20,8 @@ from approvals.models import (
     AgentSession,
     ApproverGroup,
     Grant,
+    HostAccount,
+    HostedRepository,
     LineComment,
     LogTarget,
     Message,
@@ -138,6 +140,16 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
     started = {"team": team, "workspace": workspace, "agent": agent, "program": "codex@1.2.3", "task": SECRET}
     started |= {"model": "none", "state": "done", "summary": SECRET, "created_at": soon, "changed_at": soon}
     about = {
+        "tasks/sources/accounts/": HostAccount.objects.create(
+            team=team, user=lena, origin="https://git.example.org", login="lena"
+        ).pk,
+        "tasks/sources/": HostedRepository.objects.create(
+            team=team,
+            address=f"https://git.example.org/x/{SECRET}",
+            environment="default",
+            created_at=soon,
+            read_to=soon,
+        ).pk,
         "tasks/": task_of(team, workspace).pk,
         "agent-runs/": AgentRun.objects.create(**started).pk,
         "schedules/": schedule.pk,

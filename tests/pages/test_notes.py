@@ -56,7 +56,7 @@ def verbs(prefix: str) -> list[str]:
 
 
 def proposed(workspace, by, text="Run make fix before the tests.", **more) -> Lesson:
-    return lessons.propose(workspace, text, caller=caller_of(by), **more)
+    return lessons.propose(workspace, text, by=caller_of(by).actor, **more)
 
 
 # Notes ----------------------------------------------------------------------------------------------------------------

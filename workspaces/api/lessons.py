@@ -78,7 +78,7 @@ def propose(request, key: str, wish: NewLesson):
     """Propose a lesson for the workspace's repository. Nobody is given it until a person has accepted it."""
     workspace = find(request, key, "propose_lesson")
     note = versions.find(workspace, wish.version) if wish.version else None
-    made = lessons.propose(workspace, wish.text, caller=request.auth, days=wish.days, note=note)
+    made = lessons.propose(workspace, wish.text, by=request.auth.actor, days=wish.days, note=note)
     return Status(201, _out(made))
 
 

@@ -6,10 +6,11 @@ from urllib.parse import quote
 from workspaces.code_hosts.answers import number_of, text_of, web_address
 from workspaces.code_hosts.base import Opened, PullRequest
 from workspaces.code_hosts.github_style import GitHubStyle
+from workspaces.code_hosts.github_threads import GiteaThreads
 from workspaces.code_hosts.host import PER_PAGE
 
 
-class Gitea(GitHubStyle):
+class Gitea(GitHubStyle, GiteaThreads):
     kind, name = "gitea", "Gitea"
     draft = "WIP: "
     # pattern: matched at the start of a title alone

@@ -5,10 +5,11 @@ from urllib.parse import quote
 from workspaces.code_hosts.answers import error_text, number_of, text_of, web_address
 from workspaces.code_hosts.base import Opened, PullRequest
 from workspaces.code_hosts.github_style import GitHubStyle
+from workspaces.code_hosts.github_threads import GitHubThreads
 from workspaces.code_hosts.host import PER_PAGE
 
 
-class GitHub(GitHubStyle):
+class GitHub(GitHubStyle, GitHubThreads):
     kind, name = "github", "GitHub"
 
     @property

@@ -5,10 +5,11 @@ from urllib.parse import quote
 
 from workspaces.code_hosts.answers import number_of, one_line, text_of, web_address
 from workspaces.code_hosts.base import Opened, PullRequest
-from workspaces.code_hosts.host import PER_PAGE, CodeHost
+from workspaces.code_hosts.gitlab_threads import GitLabThreads
+from workspaces.code_hosts.host import PER_PAGE
 
 
-class GitLab(CodeHost):
+class GitLab(GitLabThreads):
     kind, name = "gitlab", "GitLab"
     draft = "Draft: "
     # pattern: matched at the start of a title alone

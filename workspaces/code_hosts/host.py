@@ -1,7 +1,7 @@
 """The contract of a code host's API, and what all hosts share: calls, pages of a listing, drafts, updated texts."""
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from urllib.parse import urlencode
@@ -18,12 +18,13 @@ from workspaces.code_hosts.base import (
     same_branch,
 )
 from workspaces.code_hosts.client import Client, Unreachable
+from workspaces.code_hosts.threads import Threads
 
 MAX_PAGES = 200  # of a listing
 PER_PAGE = 50  # which every host allows
 
 
-class CodeHost(ABC):
+class CodeHost(Threads):
     """A host's API for one repository and one token. Each call raises Refused with a sentence for a person."""
 
     kind: str

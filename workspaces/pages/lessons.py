@@ -72,7 +72,7 @@ def propose(request, team, key):
         wish = form.cleaned_data
         try:
             note = versions.find(workspace, wish["version"]) if wish["version"] else None
-            made = lessons.propose(workspace, wish["text"], caller=caller, days=wish["days"], note=note)
+            made = lessons.propose(workspace, wish["text"], by=caller.actor, days=wish["days"], note=note)
         except Problem as refused:
             form.add_error(None, refused.detail)
         else:

@@ -181,7 +181,7 @@ def for_phase(workspace: Workspace, phase: str) -> dict[str, str]:
 
 
 def for_code_host(team: Team, name: str) -> str:
-    """Return the team's token for a code host, "" if none is set that is in force. Only the runner calls this."""
+    """Return the team's token for a code host, "" if none is set that is in force. Only runner and queue call this."""
     return _for_handrail(team, name, Scope.CODE_HOST)
 
 

@@ -121,16 +121,20 @@ def repository_of(workspace) -> Repository:
 
 
 def account_of(workspace) -> Account:
-    """Return the repository, and the token and the addresses of its host. Only the runner calls this.
+    """Return `account_for` the repository that the workspace came from. Problem as there, 409 if there is none."""
+    return account_for(workspace.team, repository_of(workspace))
+
+
+def account_for(team, repository: Repository) -> Account:
+    """Return the repository, and the token and the addresses of its host. Only runner and queue call this.
 
     Problem 409 if no token is set, 422 for a host that it is not sent to.
     """
-    repository = repository_of(workspace)
-    secret = secret_for(workspace.team_id, repository)
-    token = secrets.for_code_host(workspace.team, secret.name) if secret else ""
+    secret = secret_for(team.pk, repository)
+    token = secrets.for_code_host(team, secret.name) if secret else ""
     if not token:
         secret = {"name": repository.token_name, "origin": repository.base}
-        raise conflict(without_token(workspace.team_id, repository), secret=secret)
+        raise conflict(without_token(team.pk, repository), secret=secret)
     return Account(repository, token, secret.name, addresses_of(repository), secret.code_host)
 
 

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from approvals import agent_runs
 from approvals.agent_runs.attempts.making import record, require
-from approvals.models import Task, TaskAttempt, TaskEnd
+from approvals.models import Task, TaskAttempt, TaskEnd, TaskThread
 from dashboard.database import clock
 from dashboard.models import Actor, Team
 from dashboard.people.access import Caller
@@ -64,6 +64,7 @@ def bring_back(task: Task, wanted: int | str | None = None, *, caller: Caller):
         if wanted is None:
             task.attempts.update(chosen=False)
             task.end = ""
+            TaskThread.objects.filter(task=task).update(read_at=clock.now(), archived_at=None)
         _changed(task, caller.actor, "task.brought_back", attempts=[each.number for each in attempts])
 
 
@@ -82,13 +83,18 @@ def merged(task: Task, *, caller: Caller):
     require(caller, task.team_id)
     with Team.objects.turn(task.team_id):
         _must_be_open(task)
-        kept = task.attempts.select_related("workspace__environment").filter(chosen=True).first()
-        if kept is None:
-            raise conflict("Choose an attempt first.")
-        task.end = TaskEnd.MERGED
-        _changed(task, caller.actor, "task.merged", workspace=kept.workspace.key)
-        with suppress(Problem), transaction.atomic():  # busy, or archived already: it stays as it is
-            lifecycle.archive(kept.workspace, by=caller.actor)
+        end(task, TaskEnd.MERGED, by=caller.actor)
+
+
+def end(task: Task, how: TaskEnd, *, by: Actor):
+    """End a task in the team's turn: its pull request was merged, or closed. Problem 409 unless one was chosen."""
+    kept = task.attempts.select_related("workspace__environment", "run__workspace").filter(chosen=True).first()
+    if kept is None:
+        raise conflict("Choose an attempt first.")
+    task.end = how
+    _changed(task, by, f"task.{how}", workspace=kept.workspace.key)
+    with suppress(Problem), transaction.atomic():  # busy, or archived already: it stays as it is
+        lifecycle.archive(kept.workspace, by=by)
 
 
 def _must_be_open(task: Task):

@@ -14,7 +14,7 @@ ARTIFACT_DAYS = 30
 def propose_and_decide(workspace, lesson: story.Lesson, *, agent_caller, person) -> None:
     """Have an agent propose a lesson out of its notes, and a person decide on it; some are left to decide."""
     note = versions.newest(workspace)
-    made = lessons.propose(workspace, lesson.text, caller=agent_caller, days=lesson.days, note=note)
+    made = lessons.propose(workspace, lesson.text, by=agent_caller.actor, days=lesson.days, note=note)
     by = Actor.person(person)
     if lesson.answer == "accept":
         lessons.accept(made, seen=lessons.seen_digest(made), by=by)

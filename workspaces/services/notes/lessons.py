@@ -12,7 +12,6 @@ from django.db.models import Max
 
 from dashboard.database import clock
 from dashboard.models import Actor, Event, Team
-from dashboard.people.access import Caller
 from dashboard.problems import conflict, invalid, not_found
 from workspaces import code_hosts
 from workspaces.changes.diff import FileDiff
@@ -47,7 +46,7 @@ def repository_of(workspace) -> str:
     return str(local) if local else ""
 
 
-def propose(workspace, text: str, *, caller: Caller, days: int | None = None, note: NoteVersion | None = None):
+def propose(workspace, text: str, *, by: Actor, days: int | None = None, note: NoteVersion | None = None):
     """Propose a text for the notes of the workspace's repository; return the Lesson, which nobody is given yet.
 
     Problem 409 if the workspace has no repository or too many proposals wait, 422 for a text or term out of range.
@@ -69,8 +68,8 @@ def propose(workspace, text: str, *, caller: Caller, days: int | None = None, no
             number=(rows.aggregate(last=Max("number"))["last"] or 0) + 1,
             text=wanted.text,
             sha256=wanted.sha256,
-            author=_author_of(wanted.text, note, caller.actor),
-            proposed_by=caller.actor.as_json,
+            author=_author_of(wanted.text, note, by),
+            proposed_by=by.as_json,
             workspace=workspace,
             workspace_key=workspace.key,
             note_number=note.number if note else None,
@@ -78,7 +77,7 @@ def propose(workspace, text: str, *, caller: Caller, days: int | None = None, no
             days=days,
             created_at=clock.now(),
         )
-        record(workspace, caller.actor, "lesson.proposed", _event_data(lesson), subject=lesson)
+        record(workspace, by, "lesson.proposed", _event_data(lesson), subject=lesson)
     return lesson
 
 

@@ -1,0 +1,190 @@
+"""Follow the threads of tasks: hear what was said, carry out what was asked, write, mend, end.
+
+`step` compares what the host says with rows and may be called at any time, twice, or late: a kill between two of its
+steps leaves what the next reading continues.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from approvals.agent_runs.code_host import accounts, closing, commands, connecting, mending, speaking
+from approvals.agent_runs.code_host.connecting import Unread
+from approvals.models import Heard, HeardKind, Spoken, Task, TaskAttempt, TaskThread
+from dashboard.database import clock
+from dashboard.models import Team
+from dashboard.people.access import caller_of
+from workspaces import code_hosts
+from workspaces.code_hosts import CodeHost, threads
+from workspaces.code_hosts.threads import Check, Comment, Pull
+from workspaces.models import PullRequest
+
+SOON, LATER = timedelta(seconds=30), timedelta(minutes=5)  # between two readings of a thread
+LIVELY = timedelta(hours=2)  # after the last change, in which it is read soon
+MAX_COMMENTS = 1000  # that one reading takes
+
+
+@dataclass
+class Reading:
+    """What one reading of a thread found."""
+
+    comments: list[Comment] = field(default_factory=list)
+    reviews: list[Comment] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    pull: Pull | None = None
+
+
+def unthreaded():
+    """Return the open tasks whose chosen attempt has a pull request, and that have no thread yet."""
+    opened = PullRequest.objects.filter(workspace=OuterRef("workspace"))
+    chosen = TaskAttempt.objects.filter(Exists(opened), task=OuterRef("pk"), chosen=True)
+    return Task.objects.filter(Exists(chosen), end="", thread=None)
+
+
+def step() -> int:
+    """Follow the threads that are due; return at how many was looked."""
+    now = clock.now()
+    for task in unthreaded():
+        TaskThread.objects.get_or_create(
+            task=task, defaults={"team_id": task.team_id, "read_at": now, "changed_at": now}
+        )
+    rows = TaskThread.objects.due(now).select_related("team", "repository", "task__team", "pull", "follower")
+    return sum(_follow(thread) for thread in rows.order_by("read_at") if connecting.claim(thread, now))
+
+
+def _follow(thread: TaskThread) -> bool:
+    _note_pull(thread)
+    address, kind = connecting.address_of(thread.task, thread.repository)
+    try:
+        reading = connecting.ask(thread.team, address, kind, lambda host: _read(host, thread))
+        _take(thread, reading, _origin(address))
+        _speak(thread, reading, address, kind)
+    except Unread as error:
+        fields = {"problem": str(error)[:500], "read_at": clock.now() + connecting.AFTER_A_PROBLEM}
+    else:
+        thread.refresh_from_db(fields=["changed_at", "archived_at", "problem"])
+        is_over = thread.archived_at is not None and not thread.spoken.filter(spoken_at=None).exists()
+        wait = SOON if thread.changed_at > clock.now() - LIVELY else LATER
+        fields = {"read_at": None if is_over else clock.now() + wait}
+    TaskThread.objects.filter(pk=thread.pk).update(**fields)
+    return True
+
+
+def _origin(address: str) -> str:
+    repository = code_hosts.repository_of(address)
+    return repository.base if repository else ""
+
+
+def _note_pull(thread: TaskThread):
+    """Note the pull request of the chosen attempt once there is one."""
+    chosen = PullRequest.objects.filter(workspace__attempt__task=thread.task_id, workspace__attempt__chosen=True)
+    newest = chosen.order_by("-opened_at").first()
+    if newest is not None and newest.pk != thread.pull_id:
+        thread.pull, thread.sha, thread.checks, thread.changed_at = newest, "", [], clock.now()
+        thread.save(update_fields=["pull", "sha", "checks", "changed_at"])
+
+
+async def _read(host: CodeHost, thread: TaskThread) -> Reading:
+    found = Reading()
+    if thread.number is not None:
+        await _gather(found.comments, host.comments(thread.number, is_pull=False))
+    if thread.pull is not None:
+        found.pull = await host.pull(thread.pull.number)
+        await _gather(found.comments, host.comments(thread.pull.number, is_pull=True))
+        await _gather(found.reviews, host.reviews(thread.pull.number))
+        await _gather(found.checks, host.checks(found.pull.sha))
+    return found
+
+
+async def _gather(into: list, rows):
+    async for each in rows:
+        into.append(each)
+        if len(into) == MAX_COMMENTS:
+            return
+
+
+# Taking what was read -------------------------------------------------------------------------------------------------
+
+
+def _take(thread: TaskThread, reading: Reading, origin: str):
+    with Team.objects.turn(thread.team_id):
+        known = set(Heard.objects.filter(thread=thread).values_list("key", flat=True))
+        for comment in (*reading.comments, *reading.reviews):
+            if comment.key not in known and not speaking.is_ours(comment):
+                _hear(thread, comment, origin)
+        _take_pull(thread, reading)
+    _carry_out(thread)
+    closing.close(thread, reading.pull)
+    if not thread.task.end:
+        mending.mend(thread)
+
+
+def _hear(thread: TaskThread, comment: Comment, origin: str):
+    """Keep a comment once; what people of the team say on the pull request is for the agent."""
+    caller = accounts.caller_for(thread.team_id, origin, comment.by)
+    is_line = commands.parse(comment.text, speaking.mention_of(thread)) is not None
+    may = caller is not None and caller.can("decide", thread.team_id)
+    Heard.objects.create(
+        thread=thread,
+        key=comment.key,
+        kind=HeardKind.REVIEW if comment.path else HeardKind.COMMENT,
+        author=comment.by.login,
+        user=caller.user if caller else None,
+        text=comment.text,
+        path=comment.path,
+        line=comment.line,
+        url=comment.url[:500],
+        at=comment.at or clock.now(),
+        for_agent=comment.is_pull and may and not is_line and bool(comment.text.strip()),
+    )
+    thread.changed_at = clock.now()
+    thread.save(update_fields=["changed_at"])
+
+
+def _take_pull(thread: TaskThread, reading: Reading):
+    """Note the state of the pull request and its checks; each that failed is for the agent, once for each commit."""
+    if reading.pull is None:
+        return
+    checks = [{"name": each.name, "state": each.state, "url": each.url} for each in reading.checks]
+    if (thread.sha, thread.checks) != (reading.pull.sha, checks):
+        thread.sha, thread.checks, thread.changed_at = reading.pull.sha, checks, clock.now()
+        thread.save(update_fields=["sha", "checks", "changed_at"])
+    for each in reading.checks:
+        if each.state == threads.FAILED:
+            about = {"kind": HeardKind.CHECK, "author": each.name[:100], "text": each.summary, "url": each.url[:500]}
+            about |= {"at": clock.now(), "for_agent": True}
+            Heard.objects.get_or_create(thread=thread, key=f"{each.key}:{reading.pull.sha}"[:200], defaults=about)
+
+
+def _carry_out(thread: TaskThread):
+    """Do what lines to Handrail ask for, in their order. A kill in between does one again, which then says so."""
+    rows = Heard.objects.filter(thread=thread, outcome="", user__isnull=False).exclude(kind=HeardKind.CHECK)
+    for row in rows.select_related("user"):
+        asked = commands.parse(row.text, speaking.mention_of(thread))
+        if asked is None or asked.verb == commands.START:
+            continue
+        caller = caller_of(row.user).only_in(thread.team_id)
+        outcome = commands.carry_out(asked, thread, caller=caller)
+        with transaction.atomic():
+            Heard.objects.filter(pk=row.pk).update(outcome=outcome[:300])
+            speaking.add(thread, f"answer:{row.key}", outcome)
+        if asked.verb == commands.CHOOSE:
+            mending.open_chosen(thread, caller)
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def _speak(thread: TaskThread, reading: Reading, address: str, kind: str):
+    speaking.plan(thread)
+    place = speaking.place_of(thread)
+    rows = speaking.unspoken(thread, reading.comments)
+    if place is None or not rows:
+        return
+    done: list[Spoken] = []
+    try:
+        connecting.ask(thread.team, address, kind, lambda host: speaking.speak(host, place, rows, done))
+    finally:
+        Spoken.objects.filter(pk__in=[row.pk for row in done]).update(spoken_at=clock.now())

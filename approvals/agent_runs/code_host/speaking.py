@@ -1,0 +1,85 @@
+"""What Handrail writes into a thread: that work began, what asks, what came of a line, how it ended. Each once."""
+
+from django.conf import settings
+from django.urls import reverse
+
+from approvals.agent_runs.code_host import commands
+from approvals.models import Action, Spoken, Status, TaskThread
+from dashboard.database import clock
+from workspaces.code_hosts import CodeHost
+from workspaces.code_hosts.threads import Comment
+from workspaces.secrets.masking import masked
+from workspaces.services.pull_requests import as_code
+
+MARK = "<!-- handrail:{key} -->"  # in each comment of ours; not shown by the hosts
+
+
+def is_ours(comment: Comment) -> bool:
+    return "<!-- handrail:" in comment.text
+
+
+def mention_of(thread: TaskThread) -> str:
+    return thread.repository.mention if thread.repository else "@handrail"
+
+
+def plan(thread: TaskThread):
+    """Add what is to be said of the task as it is now."""
+    if thread.number is not None:
+        count = thread.task.attempts.count()
+        begun = "An attempt has begun" if count == 1 else f"{count} attempts have begun"
+        add(thread, "begun", f"{begun}: {_link(reverse('task', args=[thread.task_id]))}")
+    if thread.task.end:
+        return
+    places = thread.task.attempts.filter(thrown_at=None).values("workspace")
+    for action in Action.objects.filter(workspace__in=places, status=Status.PENDING).select_related("workspace"):
+        can = commands.can_be_answered(action)
+        digest = action.digest if can else ""
+        add(thread, commands.key_of(action, action.digest), _ask(thread, action, can), digest)
+
+
+def _ask(thread: TaskThread, action: Action, can_be_answered: bool) -> str:
+    where = _link(reverse("action", args=[action.pk]))
+    if not can_be_answered:
+        return f"**{action} asks** ({action.tier}). It takes an answer in Handrail: {where}"
+    mention, title = mention_of(thread), as_code(masked(action.title, action.workspace))
+    return (
+        f"**{action} asks** ({action.tier}, can be undone): {title}\n\n"
+        f"To answer, begin a line with `{mention} approve {action}` or `{mention} deny {action}` and a reason. "
+        f"All of it: {where}"
+    )
+
+
+def add(thread: TaskThread, key: str, text: str, digest: str = ""):
+    about = {"text": text, "digest": digest, "created_at": clock.now()}
+    Spoken.objects.get_or_create(thread=thread, key=key, defaults=about)
+
+
+def _link(path: str) -> str:
+    return f"{settings.HANDRAIL_DESK_URL}{path}"
+
+
+def unspoken(thread: TaskThread, heard: list[Comment]) -> list[Spoken]:
+    """Return what is not written yet. What nobody heard of, but the thread has, is noted as written."""
+    texts = "\n".join(comment.text for comment in heard if is_ours(comment))
+    rows = list(thread.spoken.filter(spoken_at=None))
+    there = [row for row in rows if _mark(row) in texts]
+    Spoken.objects.filter(pk__in=[row.pk for row in there]).update(spoken_at=clock.now())
+    return [row for row in rows if row not in there]
+
+
+async def speak(host: CodeHost, place: tuple[int, bool], rows: list[Spoken], done: list[Spoken]):
+    """Write rows at a place, (number, whether it is a pull request); `done` gets those that were."""
+    for row in rows:
+        await host.say(place[0], f"{row.text}\n\n{_mark(row)}", is_pull=place[1])
+        done.append(row)
+
+
+def _mark(row: Spoken) -> str:
+    return MARK.format(key=row.pk)
+
+
+def place_of(thread: TaskThread) -> tuple[int, bool] | None:
+    """Return where the task is talked about: its issue, else its pull request."""
+    if thread.number is not None:
+        return thread.number, False
+    return (thread.pull.number, True) if thread.pull else None
