@@ -55,6 +55,9 @@ class Ports(Protocol):
         It is another one if attempts at the same task were cloned before, and their branch has moved since.
         """
 
+    def tasks_of(self, workspaces) -> dict:
+        """Return {id of a workspace: id of the task at which it is an attempt}; others have no entry."""
+
     def used_by_agents(self, team_id, since: datetime) -> tuple:
         """Return (tokens, cost) that the team's started agents have used or reserved at models since then."""
 

@@ -29,6 +29,7 @@ from dashboard.web.pages import (
 )
 from workspaces.models import Environment
 from workspaces.provisioning import agent_programs
+from workspaces.services import collisions
 from workspaces.services.environments import newest
 
 BY_HAND = "hand"
@@ -185,9 +186,20 @@ def task(request, pk):
         "may_decide": request.caller.can("start_agents", found.team_id),
         "is_link": found.source.startswith(("https://", "http://")),
         "thread": thread,
+        "colliding": _colliding(stands),
+        "may_rebase": request.caller.can("use_workspace", found.team_id),
         "heard": list(thread.heard.order_by("-pk")[:MOST_HEARD])[::-1] if thread else [],
     }
     return render(request, "approvals/task.html", context)
+
+
+def _colliding(stands: TaskStands) -> collisions.Colliding | None:
+    """Return how the chosen attempt collides with other work; without one all that are kept."""
+    if stands.task.end:
+        return None
+    found = [collisions.beside(each.workspace) for each in ([stands.chosen] if stands.chosen else stands.kept)]
+    order = list(dict.fromkeys(place for each in found for place in each.order))
+    return collisions.Colliding([one for each in found for one in each.collisions], order)
 
 
 def _beside(one, other) -> str:

@@ -54,6 +54,7 @@ _DECLARED = [
         GET /workspaces/{key}/hand-overs
         GET /workspaces/{key}/hand-overs/{hand_over_id}
         GET /workspaces/{key}/beside/{other}
+        GET /workspaces/{key}/collisions
         GET /workspaces/{key}/pull-requests
         GET /workspaces/{key}/artifacts
         GET /artifacts
@@ -217,6 +218,7 @@ _DECLARED = [
         Verb(protected="refused"),
         """
         POST /workspaces/{key}/revisions
+        POST /workspaces/{key}/rebase
         POST /checkpoints/{checkpoint_id}/restore
         """,
     ),

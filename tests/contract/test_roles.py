@@ -60,6 +60,7 @@ VERBS = {
     "POST /agent-programs/{agent_program}/install": "manage_environments",
     "POST /agent-programs/{agent_program}/trials": "start_agents",
     "POST /agent-programs/{agent_program}/try-key": "manage_secrets",
+    "POST /workspaces/{key}/rebase": "use_workspace",
     "POST /tasks": "start_agents",
     "POST /tasks/{task_id}/choose": "start_agents",
     "POST /tasks/{task_id}/throw-away": "start_agents",

@@ -134,7 +134,7 @@ def test_what_waits_too_long_is_shown_with_its_lane(team):
 
     lanes.queue_task("approvals.tasks.send_log")
     assert (found("lanes").ok, found("lanes").words) == (
-        True, "No task is late in push, timely, webhooks, logs, handrail."
+        True, "No task is late in push, timely, webhooks, hosts, logs, handrail."
     )  # fmt: skip
     OrmQ.objects.update(lock=timezone.now() - timedelta(seconds=1000))
     tasks.arrange()

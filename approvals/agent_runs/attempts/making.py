@@ -130,6 +130,11 @@ def agreed_commit(workspace: Workspace, commit: str) -> str:
     return Task.objects.values_list("commit", flat=True).get(pk=task_id)
 
 
+def tasks_of(workspaces: list[Workspace]) -> dict:
+    """Return {id of a workspace: id of the task at which it is an attempt}; others have no entry."""
+    return dict(TaskAttempt.objects.filter(workspace__in=workspaces).values_list("workspace", "task"))
+
+
 def record(task: Task, by, verb: str, **data):
     data = {"title": task.title} | {name: value for name, value in data.items() if value not in ("", None)}
     Event.objects.record(task.team_id, actor=by, verb=verb, subject=task, data=data)

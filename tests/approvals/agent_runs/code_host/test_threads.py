@@ -1,4 +1,4 @@
-"""The thread of a task: cards answered in it, checks and reviews to the agent, rounds pushed, the end; kills between."""
+"""The thread of a task: cards answered in it, checks and reviews to the agent, pushes, the end; kills between them."""
 
 import pytest
 
