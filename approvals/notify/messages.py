@@ -1,10 +1,8 @@
 """What a notification says: for a device in full and encrypted, for a channel the team, the number and a link."""
 
-from datetime import timedelta
 from html import unescape
 
 from django.conf import settings
-from django.db.models import Count, Q
 from django.urls import reverse
 from django.utils.html import strip_tags
 from django.utils.translation import gettext, gettext_lazy, ngettext
@@ -12,12 +10,12 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 from approvals.actions.transitions import winner
 from approvals.evaluation.duty import settings_of, zone_of
 from approvals.evaluation.judge import content
-from approvals.models import Action, Channel, NotificationSettings, Status, Tier
+from approvals.models import Action, Channel, NotificationSettings, Status
 from approvals.notify.going import of_owner
+from approvals.notify.morning import TeamMorning, morning_of
 from approvals.questions import own_questions
 from dashboard.database import clock
 from dashboard.keys import redaction
-from dashboard.models import Team
 from dashboard.people.access import caller_of
 from dashboard.text.labels import TIERS, UNDO
 from dashboard.text.visible_text import visible
@@ -25,6 +23,7 @@ from workspaces.services.retention import What
 
 MAX_GOING = 10  # workspaces that a warning names
 GOING_AT = "/#desk-going"
+MORNING_AT = "/morning/"
 MAX_TITLE, MAX_REASON = 180, 400  # characters; a push holds about 3,900 bytes
 ENDED = {
     Status.DENIED: gettext_lazy("denied"),
@@ -87,23 +86,28 @@ def for_channel(action: Action, channel: Channel, *, soon: bool = False) -> tupl
 
 def digest(user, now) -> tuple[str, str]:
     """Return title and body of the morning digest: counts for each of the person's teams, and no command text."""
-    caller, lines = caller_of(user), []
-    pending = Q(status=Status.PENDING, expires_at__gt=now)
-    recent = Q(created_at__gte=now - timedelta(days=1))
-    for team in Team.objects.visible_to(caller).order_by("name"):
-        found = Action.objects.filter(team=team).aggregate(
-            waiting=Count("pk", filter=pending),
-            quiet=Count("pk", filter=recent & (Q(tier__in=[Tier.LOW, Tier.MEDIUM]) | Q(grant__isnull=False))),
-            denied=Count("pk", filter=recent & Q(status=Status.DENIED)),
-            expired=Count("pk", filter=recent & Q(status=Status.EXPIRED)),
-            failed=Count("pk", filter=recent & Q(status__in=[Status.FAILED, Status.UNCERTAIN])),
+    lines = [_digest_line(each) for each in morning_of(caller_of(user), now)]
+    return gettext("Handrail this morning"), "\n".join([*lines, f"{settings.HANDRAIL_DESK_URL}{MORNING_AT}"])
+
+
+def _digest_line(found: TeamMorning) -> str:
+    words = gettext(
+        "%(team)s: %(waiting)s need approval. Last 24 hours: %(quiet)s auto-approved, %(denied)s denied, "
+        "%(expired)s expired, %(failed)s failed or unclear."
+    )
+    parts = [words % {"team": found.team.name, **found.counts}]
+    if found.ended:
+        parts.append(ngettext("%(n)s task ended.", "%(n)s tasks ended.", found.ended) % {"n": found.ended})
+    if found.to_see_to:
+        count = len(found.to_see_to)
+        parts.append(ngettext("%(n)s agent waits.", "%(n)s agents wait.", count) % {"n": count})
+    if found.cost:
+        parts.append(gettext("Cost: %(cost)s.") % {"cost": f"{found.cost:,.2f}"})
+    if found.odd:
+        parts.append(
+            ngettext("%(n)s thing looked odd.", "%(n)s things looked odd.", len(found.odd)) % {"n": len(found.odd)}
         )
-        words = gettext(
-            "%(team)s: %(waiting)s need approval. Last 24 hours: %(quiet)s auto-approved, %(denied)s denied, "
-            "%(expired)s expired, %(failed)s failed or unclear."
-        )
-        lines.append(words % {"team": team.name, **found})
-    return gettext("Handrail this morning"), "\n".join([*lines, f"{settings.HANDRAIL_DESK_URL}/"])
+    return " ".join(parts)
 
 
 def going(user, *, named: bool) -> tuple[str, str]:

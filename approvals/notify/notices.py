@@ -21,8 +21,10 @@ from approvals.models import (
     PushSubscription,
     Snooze,
 )
+from approvals.notify.morning import morning_of
 from approvals.notify.routing import Recipient, is_quiet, recipients, wants
 from dashboard.database import clock
+from dashboard.people.access import caller_of
 from dashboard.people.sessions import device_name
 from dashboard.problems import conflict
 from dashboard.workers.wakes import wake_feeds
@@ -212,7 +214,7 @@ def warn(now: datetime):
 
 
 def _send_digest(wanted: NotificationSettings, now: datetime):
-    """Send the day's digest once its time has come, in the person's zone."""
+    """Send the day's digest once its time has come, in the person's zone; none of a day in which nothing happened."""
     if wanted.digest_at is None or not wanted.on_duty:
         return
     local = now.astimezone(zone_of(wanted))
@@ -224,5 +226,7 @@ def _send_digest(wanted: NotificationSettings, now: datetime):
         today = NotificationSettings.objects.filter(pk=wanted.pk).filter(Q(digest_on=None) | ~Q(digest_on=day))
         if today.update(digest_on=day):
             user = get_user_model().objects.get(pk=wanted.pk)
+            if not morning_of(caller_of(user), now):
+                return
             deliver_to_devices(user, DeliveryKind.DIGEST, now)
             deliver_to_channels(user.pk, DeliveryKind.DIGEST, now)

@@ -29,6 +29,7 @@ TIMEOUT = 10  # seconds without a byte, of one message
 CLOSE_TTL, OTHER_TTL = 3600, 6 * 3600  # seconds for which a push service keeps a message
 GONE = (404, 410)  # RFC 8030: the subscription has ended
 LATER = (408, 429)
+AT = {DeliveryKind.GOING: messages.GOING_AT, DeliveryKind.DIGEST: messages.MORNING_AT}  # where a tap leads
 
 
 class Gone(NotSent):
@@ -128,9 +129,9 @@ def _payload(delivery: Delivery, action: Action | None, now: datetime) -> dict:
     if action is None:
         named = has_live_session(delivery.subscription, now) and not settings_of(delivery.user).is_private
         title, body = _content(delivery, action, now, named=named)
-        about |= {"url": messages.GOING_AT} if delivery.kind == DeliveryKind.GOING else {}
-        body = body.replace(f"\n{settings.HANDRAIL_DESK_URL}{messages.GOING_AT}", "")
-        return about | {"title": title, "body": body.replace(f"\n{settings.HANDRAIL_DESK_URL}/", "")}
+        about |= {"url": AT[delivery.kind]} if delivery.kind in AT else {}
+        where = f"\n{settings.HANDRAIL_DESK_URL}{about['url']}"
+        return about | {"title": title, "body": body.removesuffix(where)}
     about |= {"tag": str(action.pk), "url": messages.address_of(action).removeprefix(settings.HANDRAIL_DESK_URL)}
     signed_in = has_live_session(delivery.subscription, now)
     wanted = settings_of(delivery.user)

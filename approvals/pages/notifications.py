@@ -79,6 +79,9 @@ class SettingsForm(forms.Form):
     digest_at = forms.TimeField(
         label=gettext_lazy("Morning digest at"),
         required=False,
+        help_text=gettext_lazy(
+            "What ended, what asks, what it cost and what looked odd in the last 24 hours. None if nothing happened."
+        ),
         widget=forms.TimeInput({"type": "time"}, format="%H:%M"),
     )
 
