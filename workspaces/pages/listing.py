@@ -17,7 +17,7 @@ from dashboard.web.pages import Slice, carry_out, parameters, signed_in, take_fo
 from workspaces.models import Environment, SavedView, Workspace
 from workspaces.pages.header import count_of, with_display_columns
 from workspaces.programs.checks import checks_of, in_words
-from workspaces.services import listing, saved_views
+from workspaces.services import collisions, listing, saved_views
 
 FIELDS = [field.name for field in fields(listing.Filters)]
 MAX_CHOICES = 200
@@ -70,6 +70,8 @@ def _list(request, form: ViewForm | None = None):
             "refused": refused,
             "wanted": wanted,
             "total": shown.count(),
+            "colliding": None if _query(request) else collisions.among(collisions.open_places(kept)),
+            "may_rebase": any(caller.can("use_workspace", team_id) for team_id in caller.team_ids),
             "states": [(_link(request, state=name), words, name == wanted.state, None) for name, words, _ in STATES],
             "orders": [(_link(request, sort=name), words, name == wanted.sort, None) for name, words in ORDERS],
             "chips": _chips(request, wanted),

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
+from django.views.decorators.http import require_POST
 
 from dashboard.problems import Problem
-from dashboard.web.pages import READ_OR_WRITE, must, signed_in, take_form
+from dashboard.web.pages import READ_OR_WRITE, carry_out, must, signed_in, take_form
 from workspaces.changes import history
 from workspaces.models import State
 from workspaces.pages.forms import RevisionForm
-from workspaces.pages.header import load_header
-from workspaces.services import returning, revisions
+from workspaces.pages.header import find, load_header
+from workspaces.services import rebasing, returning, revisions
 from workspaces.store.lines import split_lines
 from workspaces.store.merge import REMOVED_HERE, REMOVED_THERE, RENAMED_TWICE, TEXT, WHOLE
 
@@ -58,6 +59,21 @@ def take(request, team, key):
         then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
         otherwise=reverse("workspace-revision", args=[team, key]),
         at="ref",
+    )
+
+
+@signed_in
+@require_POST
+def rebase(request, team, key):
+    """Rebase on the branch as it is now, and run the checks after it."""
+    workspace = find(request, team, key)
+    must(request.caller, "use_workspace", workspace.team_id)
+    return carry_out(
+        request,
+        lambda: rebasing.rebase(workspace, by=request.caller.actor),
+        then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
+        otherwise=reverse("workspace", args=[team, key]),
+        say=gettext("Rebasing. A snapshot is taken first, and the checks run after it."),
     )
 
 

@@ -117,6 +117,7 @@ urlpatterns = [
     path(f"{AT}beside/", side_by_side.two, name="workspace-beside"),
     path(f"{AT}bundle/", export.bundle, name="workspace-bundle"),
     path(f"{AT}revision/", revisions.take, name="workspace-revision"),
+    path(f"{AT}rebase/", revisions.rebase, name="workspace-rebase"),
     path(f"{AT}push/", push.push, name="workspace-push"),
     path(f"{AT}export/", push.page, name="workspace-export"),
     path(f"{AT}pull-request/", push.open_pull_request, name="workspace-pull-request"),

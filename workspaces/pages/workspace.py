@@ -36,7 +36,15 @@ from workspaces.pages.manifests import shown
 from workspaces.pages.operation_view import OperationView
 from workspaces.pages.pictures.screenshots import PictureForm
 from workspaces.pages.timeline import timeline_of
-from workspaces.services import agent_bindings, archives, git_export, retention, snapshot_folders, store_maintenance
+from workspaces.services import (
+    agent_bindings,
+    archives,
+    collisions,
+    git_export,
+    retention,
+    snapshot_folders,
+    store_maintenance,
+)
 from workspaces.services.retention import holds
 from workspaces.services.screenshots import keeping as screenshots
 from workspaces.store.file_reader import LEFT_OUT
@@ -115,7 +123,15 @@ def timeline(request, team, key):
     return render(
         request,
         "workspaces/timeline.html",
-        {"nav": "workspaces", "head": head, "timeline": entries, "only_files": only_files, "day": day},
+        {
+            "nav": "workspaces",
+            "head": head,
+            "timeline": entries,
+            "only_files": only_files,
+            "day": day,
+            "colliding": collisions.beside(head.workspace),
+            "may_rebase": request.caller.can("use_workspace", head.workspace.team_id),
+        },
     )
 
 

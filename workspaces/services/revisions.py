@@ -20,13 +20,15 @@ def ask(
     how: str | None = None,
     keep_notes: bool = False,
     then_resume: bool = False,
+    then_check: bool = False,
 ) -> Operation:
     """Merge a revision into the files, or `replace` them; the operation's outcome lists the conflicts.
 
     `base` is the newest snapshot that the caller has seen: by default that of the last revision.
     `how`: merge | rebase | beside leaves a conflict in the files as git marks it; without it nothing is taken then.
     `keep_notes`: leave the notes of the workspace in the replaced files, which may be none ({}) then.
-    `then_resume`: resume the workspace once the files are in place.
+    `then_resume`: resume the workspace once the files are in place. `then_check`: run the checks of its environment
+    then, if nothing conflicts.
     """
     source = lifecycle.check_source(workspace.team, source)
     if not source and not keep_notes:
@@ -46,6 +48,7 @@ def ask(
     args |= {"how": how} if how else {}
     args |= {"keep_notes": True} if keep_notes else {}
     args |= {"then_resume": True} if then_resume else {}
+    args |= {"then_check": True} if then_check else {}
     touch(workspace)
     return operations.submit("revise", workspace=workspace, by=by, args=args, exclusive=True)
 

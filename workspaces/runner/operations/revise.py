@@ -11,7 +11,10 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from django.db import transaction
+
 from dashboard.models import Team
+from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
 from workspaces.changes import file_writes, history
@@ -28,6 +31,7 @@ from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
 from workspaces.runner.snapshot_tree import KeptFiles
 from workspaces.runner.steps import revise_files, revise_git
+from workspaces.services import commands
 from workspaces.services.notes import versions
 from workspaces.store import LocalTree, StoreError, import_archive
 from workspaces.store.diff import MODE, reviewed
@@ -169,6 +173,15 @@ class Revise(Restore):
             data = {name: outcome[name] for name in names}
             lifecycle.record(job.workspace, job.by, "workspace.revised", data)
             resume_if_asked(job)
+            _check_if_asked(job, outcome)
+
+
+def _check_if_asked(job, outcome: dict):
+    """Start the checks that were asked for with the revision; a workspace that is not up has none started."""
+    if job.args.get("then_check") and not outcome.get("conflicts"):
+        for name in job.workspace.environment.checks:
+            with suppress(Problem), transaction.atomic():
+                commands.run_command(job.workspace, {"check": name}, by=job.by)
 
 
 def _refused(where: str, safety, conflicts: list[dict], count: int) -> Refused:
