@@ -145,6 +145,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
         ).pk,
         "tasks/sources/": HostedRepository.objects.create(
             team=team,
+            kind="gitea",
             address=f"https://git.example.org/x/{SECRET}",
             environment="default",
             created_at=soon,
