@@ -3,6 +3,7 @@
 What is compared is what each changed since it began, as of its newest snapshot. Answers for the same trees are cached.
 """
 
+import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -162,7 +163,8 @@ def _text(path: bytes) -> str:
 
 def _compared(one: Workspace, other: Workspace, until: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return (paths that both changed differently, those of them that git could not merge)."""
-    key = f"collision:{one.baseline.tree_hex}:{one.head.tree_hex}:{other.baseline.tree_hex}:{other.head.tree_hex}"
+    trees = [place.tree_hex for place in (one.baseline, one.head, other.baseline, other.head)]
+    key = f"collision:{one.team_id}:{hashlib.sha256(' '.join(trees).encode()).hexdigest()}"
     if (known := cache.get(key)) is not None:
         return tuple(known[0]), tuple(known[1])
     both = tuple(sorted(_touched(one, until) & _touched(other, until)))
