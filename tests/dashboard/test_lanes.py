@@ -143,7 +143,7 @@ def test_what_waits_too_long_is_shown_with_its_lane(team):
         "lane timely", "lane logs"
     ]  # fmt: skip
     assert found("lane logs").words.startswith("Its oldest task has waited 10")
-    assert found("lanes").words == "No task is late in push, webhooks, handrail."
+    assert found("lanes").words == "No task is late in push, webhooks, hosts, handrail."
     assert f'handrail_lane_waiting_seconds{{lane="logs",team="{team.slug}"}} 10' in exposition.text(team).decode()
     assert f'handrail_lane_waiting_seconds{{lane="push",team="{team.slug}"}} 0.0' in exposition.text(team).decode()
 
