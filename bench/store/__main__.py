@@ -132,9 +132,9 @@ class Bench:
             return self.borg_create()
 
         found = self.medians(ours=ours, restic=restic, borg=borg, tar=tar)
-        self.row("first snapshot", found["ours"], "restic", found["restic"], 0.6)
+        self.row("first snapshot", found["ours"], "restic", found["restic"], 0.35)
         self.row("first snapshot", found["ours"], "borg", found["borg"], 1.0)
-        self.row("first snapshot", found["ours"], "tar | zstd -1 -T2", found["tar"], 1.6)
+        self.row("first snapshot", found["ours"], "tar | zstd -1 -T2", found["tar"], 1.0)
         sizes = {
             name: sum(p.stat().st_size for p in self.path(name).rglob("*") if p.is_file())
             for name in ("store", "restic", "borg")
@@ -185,8 +185,8 @@ class Bench:
                 borg=edit(self.borg_create),
             )  # fmt: skip
             self.row(f"{work} (engine)", found["engine"], "scandir + lstat", found["walk"], 1.5)
-            self.row(f"{work} (process)", found["ours"], "git add + write-tree", found["git"], 2.0)
-            self.row(f"{work} (process)", found["ours"], "restic", found["restic"], 0.15)
+            self.row(f"{work} (process)", found["ours"], "git add + write-tree", found["git"], 1.2)
+            self.row(f"{work} (process)", found["ours"], "restic", found["restic"], 0.1)
             self.row(f"{work} (process)", found["ours"], "borg", found["borg"], 1.0)
         edited.write_bytes(before)
 
@@ -257,7 +257,7 @@ class Bench:
             borg=into(["borg", "extract", f"::{self.archives}"], cwd=self.path("out")),
             tar=into(["tar", "-C", self.path("out"), "-xf", self.path("t.tar")]),
         )
-        self.row("restore into an empty folder", found["ours"], "restic", found["restic"], 0.8)
+        self.row("restore into an empty folder", found["ours"], "restic", found["restic"], 0.5)
         self.row("restore into an empty folder", found["ours"], "borg", found["borg"], 1.0)
         self.row("restore into an empty folder", found["ours"], "tar x", found["tar"], 1.3)
         self.fresh("out")
@@ -276,7 +276,7 @@ class Bench:
             ours=back([*STORE, "restore", self.path("store"), taken, self.tree]),
             rsync=back(["rsync", "-a", "--delete", f"{self.path('copy')}/", f"{self.tree}/"]),
         )
-        self.row("put 10 changed files back", found["ours"], "rsync -a --delete", found["rsync"], 0.9)
+        self.row("put 10 changed files back", found["ours"], "rsync -a --delete", found["rsync"], 0.2)
         self.fresh("copy")
 
     def memory(self) -> None:
@@ -289,7 +289,7 @@ class Bench:
             self.run([*STORE, "init", self.path("m")])
             self.run(["restic", "init"])
             peak[name] = _peak(command, self.env)
-        self.row("peak memory of the first snapshot (MB)", peak["ours"], "restic", peak["restic"], 0.8)
+        self.row("peak memory of the first snapshot (MB)", peak["ours"], "restic", peak["restic"], 0.4)
         self.fresh("m")
 
     def bucket(self) -> None:

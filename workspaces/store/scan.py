@@ -76,7 +76,7 @@ class Scan:
         self._links = HardLinks()
         self._skipped: dict[bytes, str] = {}
         self._seen_entries = self._seen_bytes = 0
-        self._regrouped = False
+        self._scanned_folders, self._regrouped = 0, False
         self._total = (None, None)
         self._found = self._stat_root(root)
         self._device = self._found.st_dev
@@ -196,6 +196,7 @@ class Scan:
             self._skip(node, name, reason)
 
     def _scan_entries(self, fd: int, node: Node, entries: list[os.DirEntry], twin: Folder | None, depth: int) -> None:
+        self._scanned_folders += 1
         old_rows, old_keys = self._known_rows(node)
         twins = {entry.name: entry for entry in twin} if twin else {}
         rows, keys = [], {}
@@ -364,7 +365,9 @@ class Scan:
 
     def remember(self) -> None:
         """Write the stat cache for the next scan; entries changed within the racy window get an unknown key."""
-        if self.cache is not None and not (self._node.same and not self._regrouped):
+        if self.cache is None or (self._node.same and not self._regrouped):
+            return
+        if self.thorough or self.cache.is_outdated(self._scanned_folders, self._seen_bytes):
             self._write_cache()
 
     def forget(self) -> None:

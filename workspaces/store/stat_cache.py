@@ -20,6 +20,8 @@ _MAGIC = b"HC\x01\n"
 # A change of mode, owner or link count updates ctime too.
 stat_key = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 KEY = struct.Struct("<QQqq")
+LARGE = 2000  # folders; the cache of a smaller tree is written at each change
+FEW_FOLDERS, FEW_BYTES = 16, 4 << 20  # what differs from a large one is found again until it is more than this
 _packers: dict[int, struct.Struct] = {}
 
 
@@ -73,6 +75,11 @@ class StatCache:
         stamp, folders = marshal.loads(memoryview(data)[36:])
         if stamp == self.stamp:
             self.folders = {path: CachedFolder(*fields) for path, fields in folders.items()}
+
+    def is_outdated(self, scanned_folders: int, read_bytes: int) -> bool:
+        """Return whether a new cache is worth its writing: the next scan finds a few changes again, and is as right."""
+        few = scanned_folders <= FEW_FOLDERS and read_bytes <= FEW_BYTES
+        return not few or len(self.folders) < LARGE
 
     def write(self, folders: Iterable[tuple[str, CachedFolder]]) -> None:
         """Replace the cache file. No fsync: a torn file fails its checksum and is ignored."""

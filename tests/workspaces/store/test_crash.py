@@ -101,9 +101,12 @@ FAULT = pytest.mark.parametrize(("calls", "fault"), [fault[1:] for fault in FAUL
 
 
 @FAULT
-def test_a_snapshot_that_is_cut_off_harms_nothing(scene, tmp_path, calls, fault):
+@pytest.mark.parametrize("watched", [False, True], ids=["walked", "watched"])
+def test_a_snapshot_that_is_cut_off_harms_nothing(scene, tmp_path, watched, calls, fault):
     old, again = scene
     arguments = ["snapshot", tmp_path / "store", tmp_path / "work"]
+    if watched:  # by a process of its own, which the same faults hit
+        arguments = ["watch", tmp_path / "work", "--", sys.executable, "-m", "workspaces.store", *arguments]
     tried = points(arguments, tmp_path / "log", calls)
     expected = Store.open(tmp_path / "store").snapshot(LocalTree(tmp_path / "work")).tree
     hit = 0

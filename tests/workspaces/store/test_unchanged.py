@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from workspaces.store import LocalTree, Store
+from workspaces.store import LocalTree, Store, stat_cache
 from workspaces.store import repository as store_module
 from workspaces.store.scan import RACY_NS
 
@@ -214,3 +214,22 @@ print(oct(os.stat(os.path.join(work, "fixed")).st_mode), store.compare(before.tr
     ], done.stderr
     assert (home / "work" / "closed").read_text() == "mine"
     assert Store.open(home / "store").verify(full=True).ok
+
+
+@HERE
+def test_the_cache_of_a_large_tree_is_not_written_for_a_few_changes(store, tree, work, settle, monkeypatch):
+    monkeypatch.setattr(stat_cache, "LARGE", 3)
+    settle()
+    store.snapshot(tree)
+    [cache] = store.blobs.caches.iterdir()
+    before = cache.read_bytes()
+    (work / "src" / "main.py").write_text("changed")
+    settle()
+    assert reads_of(store, tree) == {b"src/main.py"}
+    assert cache.read_bytes() == before
+    assert reads_of(store, tree) == {b"src/main.py"}
+    (work / "src" / "deep" / "data.bin").write_bytes(os.urandom(5 << 20))
+    settle()
+    assert reads_of(store, tree) == {b"src/main.py", b"src/deep/data.bin"}
+    assert cache.read_bytes() != before
+    assert reads_of(store, tree) == set()

@@ -29,7 +29,7 @@ _OVERFLOW = 0x4000
 _HEAD = struct.Struct("<IBBHQii")  # length, version, reserved, length of this, mask, fd, pid
 _HANDLE_AT = _HEAD.size + 4 + 8 + 8  # after the head: of the record, the file system's id, of the handle
 _READ = 1 << 20
-_PAUSE_S = 0.25  # between two readings of a busy queue; meanwhile the kernel merges events
+_PAUSE_S = 1.0  # between two readings of a busy queue; meanwhile the kernel merges events
 
 
 def _group(root: int, mask: int, init: int) -> int:
