@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
+from approvals.actions import way_back_search
 from approvals.actions.asked_snapshots import asking
 from approvals.actions.transitions import add_revision, move, record
 from approvals.evaluation import calls
@@ -232,4 +233,5 @@ def ask_again(action: Action, now: Bound, changed: list[str]) -> bool:
         add_revision(action, action.revision, canonical, was, HANDRAIL, files=now.files, changed=changed)
         record(action, "action.waiting", HANDRAIL, {"undo": action.undo, "quorum": action.quorum})
         asking.request_snapshot(action)
+        way_back_search.request(action)
     return True

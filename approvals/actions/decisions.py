@@ -7,7 +7,17 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
-from approvals.actions import bound_files, drills, mcp_tools, own_agents, quorum, rehearsals, rendered_card, solo
+from approvals.actions import (
+    bound_files,
+    drills,
+    mcp_tools,
+    own_agents,
+    quorum,
+    rehearsals,
+    rendered_card,
+    solo,
+    way_back_search,
+)
 from approvals.actions.answer import APPROVE, DENY, EDIT, Answer
 from approvals.actions.expiry import end_if_due
 from approvals.actions.step_up import requirement
@@ -375,6 +385,7 @@ def _edit(action: Action, still_open: Q, caller, answer: Answer, edited: Edited)
     _record_answer(action, caller, answer, revision=was, final=alone, evidence=edited.evidence)
     if not alone:
         record(action, "action.waiting", caller.actor, {"undo": action.undo, "quorum": action.quorum})
+        way_back_search.request(action, revision)
         return True
     mine = Q(status=Status.PENDING, digest=revision.digest)
     mcp_tools.accept(action)

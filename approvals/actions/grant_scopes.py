@@ -21,6 +21,7 @@ from approvals.evaluation.own_verbs import OWN_VERBS
 from approvals.models import Action, Tier
 from approvals.policy.deeds import loses_data, moves_money
 from approvals.policy.rules import FILE_WRITERS
+from approvals.policy.verdict import UNDO
 from approvals.questions import own_questions
 
 EXACT, PROGRAM, HOST, TOOL, FOLDER, TREE, SESSION = "exact", "program", "host", "tool", "folder", "tree", "session"
@@ -28,7 +29,6 @@ NAMES = (EXACT, PROGRAM, HOST, TOOL, FOLDER, TREE, SESSION)
 PLAIN_FOLDER = re.compile(r"[A-Za-z0-9_./ -]*")  # no character in it is special in a rule
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+@-]{1,60}")
 PLAIN_HOST = re.compile(r"[a-z0-9.-]{1,253}")
-UNDO = ("yes", "partly", "unknown", "no")  # the later, the less can be undone
 STAYS_HERE = {"read", "write", "delete", "run", "start", "local"}  # kinds of effects that reach nothing outside
 MAX_TARGETS = 100  # characters of targets in a label
 
@@ -164,7 +164,7 @@ def _alike(action: Action, call: dict, name: str, label: str, never: str, rules:
         return None
     revision = current(action)
     entry = {"like": call["tool"], "rules": list(rules), "asked_by": revision.rule, "why": revision.reasons}
-    entry |= {"targets": _targets(revision.commands), "undo": action.undo, "files": call.get("files", [])}
+    entry |= {"targets": _targets(revision.commands), "undo": revision.undo, "files": call.get("files", [])}
     entry |= {"of": action.number} | ({"cwd": call["cwd"]} if call["tool"] == "Bash" else {})
     return Scope(name, label, never, entry, rules)
 

@@ -109,7 +109,7 @@ def _would_cover(scope: Scope, past: Action) -> bool:
     )
     if call.tool in (*OWN_VERBS, *own_questions.TOOLS):
         return False
-    found = PolicyResult(past.tier, revision.reasons, past.undo, past.title, revision.rule, revision.commands)
+    found = PolicyResult(past.tier, revision.reasons, revision.undo, past.title, revision.rule, revision.commands)
     bound = Bound([file | {"state": FILE} for file in asked.get("files", [])])
     return grant_scopes.covers(scope.entry, call, found, bound, allows=grant_scopes.allows_by_text)
 

@@ -19,6 +19,7 @@ from approvals.actions import (
     mcp_tools,
     rehearsals,
     secret_reads,
+    way_back_search,
 )
 from approvals.actions.asked_snapshots import asking
 from approvals.actions.bound_files import Bound
@@ -151,6 +152,8 @@ def _refuse_if_ended_by_a_person(call: Call, caller, standing: _Standing):
     """Raise Problem 409 while all or the session is stopped, or the turn that it is in was asked to end."""
     if standing.stopped_at:
         raise conflict(STOPPED, code="stopped")
+    if call.by is not None:
+        return  # a person asks, who may take back what an interrupted agent did
     if standing.is_interrupted:
         interrupts.refuse_verb(caller, call.workspace.key if call.workspace else "", call.session)
     if standing.is_asked_to_end:
@@ -291,7 +294,9 @@ def _insert(
     action.save(force_insert=True)
     revision = add_revision(action, 1, canonical, found, caller.actor, files=bound.files)
     told = [(verb, by(action), data) for verb, by, data in told]
-    record_each(action, [("action.submitted", caller.actor, {"mode": action.mode, "tool": action.tool[:80]}), *told])
+    record_each(
+        action, [("action.submitted", call.by or caller.actor, {"mode": action.mode, "tool": action.tool[:80]}), *told]
+    )
     _begin(action, revision, found)
     return action
 
@@ -334,6 +339,7 @@ def _begin(action: Action, revision, found: PolicyResult):
         carry_out(action)
     elif action.status == Status.PENDING:
         asking.request_snapshot(action)
+        way_back_search.request(action, revision)
         if policies.rehearses(found.policy, action.tier):
             rehearsals.start_by_rule(action, by=_policy(action))
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from ninja import Schema
 from pydantic import Field
 
-from approvals.actions import own_agents, rehearsals, rendered_card
+from approvals.actions import compensations, own_agents, rehearsals, rendered_card
 from approvals.actions.asked_snapshots.state import asked_files
 from approvals.actions.transitions import policy_label
 from approvals.api.schemas import AskedFilesOut, RehearsalOut
@@ -40,6 +40,16 @@ class AnswerOut(Schema):
     )
 
 
+class CompensationOut(Schema):
+    """The way back from what an action does outside."""
+
+    title: str = Field(description="what it would do, as the end of a sentence: puts main back to 41c2e9a if …")
+    call: dict[str, Any] = Field(description="{tool, arguments}; null in them is what the action itself brings about")
+    state: str = Field(description="found: before the action is over; ready: it can be asked for")
+    action: UUID | None = Field(description="the newest action that was asked to take it back")
+    found_at: datetime | None
+
+
 class Row(Schema):
     """An action without its arguments, as in lists."""
 
@@ -48,7 +58,16 @@ class Row(Schema):
     title: str
     status: str
     tier: str
-    undo: str = Field(description="yes, partly, unknown, no, or gone: the snapshot for it was deleted")
+    undo: str = Field(
+        description="yes: by a snapshot, partly, outside: by `compensation`, unknown, no, or gone: no snapshot is left"
+    )
+    compensation: CompensationOut | None = Field(
+        description="the call that takes back outside what this did or would do there; null where there is none"
+    )
+    no_compensation_because: str | None = Field(
+        description="why there is no way back outside, or what of it is missing; null while nobody looked"
+    )
+    compensates: UUID | None = Field(description="the action that this one takes back")
     reasons: list[str]
     rule: str
     digest: str = Field(description="SHA-256 of the RFC 8785 bytes of {arguments, cwd, files?, tool, workspace}")
@@ -119,6 +138,9 @@ def row(action: Action) -> dict:
         "status": action.status,
         "tier": action.tier,
         "undo": action.undo_now,
+        "compensation": compensations.as_json(action),
+        "no_compensation_because": compensations.missing(action),
+        "compensates": action.compensates_id,
         "reasons": revision.all_reasons,
         "rule": revision.rule,
         "digest": action.digest,

@@ -10,7 +10,16 @@ from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
 from approvals.actions import answer as answers
-from approvals.actions import attention, gate, interrupts, polls, questions_to_agents, rehearsals, submission
+from approvals.actions import (
+    attention,
+    compensations,
+    gate,
+    interrupts,
+    polls,
+    questions_to_agents,
+    rehearsals,
+    submission,
+)
 from approvals.actions.mcp_tools import Served
 from approvals.api.action_answers import EvidenceOut, Rows, Whole, row, whole
 from approvals.api.schemas import Digest, ServedTool
@@ -234,6 +243,17 @@ def rehearse(request, action_id: UUID):
     caller = request.auth
     rehearsals.start(gate.find(action_id, caller=caller), caller=caller)
     return Status(202, whole(gate.find(action_id, caller=caller)))
+
+
+@router.post("/actions/{action_id}/compensate", response={200: Whole, 201: Whole} | PROBLEMS)
+def compensate(request, action_id: UUID):
+    """Submit the call that takes back outside what this action did, as an action of its own: that one is answered.
+
+    200 with the one that is there, unless it ended without taking anything back. 409 code: no_way_back.
+    """
+    caller = request.auth
+    made, is_new = compensations.compensate(gate.find(action_id, caller=caller), caller=caller)
+    return Status(201 if is_new else 200, whole(gate.find(made.pk, caller=caller)))
 
 
 @router.post("/actions/{action_id}/decision", response={200: Whole} | PROBLEMS)

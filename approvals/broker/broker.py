@@ -13,6 +13,7 @@ from approvals.actions.approved_envelope import envelope_of, refused_although_op
 from approvals.actions.approved_hosts import hosts_of
 from approvals.actions.expiry import end_if_due, mark_uncertain, record_carried
 from approvals.actions.transitions import SNAPSHOT_TIERS, applied_tree, withdraw
+from approvals.broker import way_back
 from approvals.evaluation.broker_program import program_of
 from approvals.evaluation.calls import beneath, root_of
 from approvals.evaluation.judge import content, current, with_all
@@ -52,6 +53,7 @@ class Broker(Kind):
         if action.status == Status.APPROVED:
             snapshot = await _saved(job, action) if action.tier in SNAPSHOT_TIERS else None
             await job.thread(bound_files.verify, action)
+            await way_back.ensure(job, action)
             await job.mark_started()
             await job.thread(_take, job, action, call, snapshot)
         if action.tool == "Bash":

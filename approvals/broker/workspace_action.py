@@ -2,9 +2,10 @@
 
 from django.db.models import Q
 
-from approvals.actions import bound_files, gate
+from approvals.actions import bound_files, gate, way_back_search
 from approvals.actions.expiry import mark_uncertain, record_carried
 from approvals.actions.transitions import withdraw
+from approvals.broker import way_back
 from approvals.evaluation.judge import content, with_all
 from approvals.evaluation.own_verbs import OWN_VERBS, PUSHES
 from approvals.models import Action, ActionEndCode, Status
@@ -14,7 +15,17 @@ from workspaces.models import Operation, Phase, ReasonCode, Terminal
 from workspaces.runner.job import Kind
 from workspaces.runner.refusals import Refused, unclear
 
-OF_A_PUSH = ("pushed", "remote", "missing", "missing_count", "shown", "now", "url", "number")  # for the agent's report
+OF_A_PUSH = (
+    "pushed",
+    "remote",
+    "missing",
+    "missing_count",
+    "shown",
+    "now",
+    "url",
+    "number",
+    "is_new",
+)  # for the agent's report
 OPERATION_TIMEOUT = 3600.0  # seconds that an operation may take before its action is marked uncertain
 
 
@@ -36,6 +47,7 @@ class WorkspaceAction(Kind):
         action, call = await job.thread(self._ready, job)
         if action.status == Status.APPROVED:
             await job.thread(bound_files.verify, action)
+            await way_back.ensure(job, action)
         await job.mark_started()
         if action.status == Status.APPROVED and not await job.thread(
             gate.mark_running, action, action.digest, by=job.by
@@ -73,7 +85,9 @@ class WorkspaceAction(Kind):
         return action, content(action)
 
     def finish(self, job, outcome):
-        action = Action.objects.get(pk=job.args["action"])
+        action = with_all(Action.objects.filter(pk=job.args["action"])).get()
+        if found := way_back.of_push(action, outcome):
+            way_back_search.note(action, found, by=way_back_search.HANDRAIL)
         if outcome.get("uncertain"):
             mark_uncertain(action, outcome["reason"], by=job.by, when=Q(status=Status.RUNNING))
         elif (

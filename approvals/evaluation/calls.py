@@ -10,6 +10,7 @@ from django.db.models import CharField, UUIDField
 
 from dashboard import json_text
 from dashboard.database.prepared import Prepared, Slot
+from dashboard.models import Actor
 from dashboard.people.access import CallerSlots
 from dashboard.problems import invalid, not_allowed
 from dashboard.text import strict_json
@@ -50,6 +51,7 @@ class Call:
     asks: bool = False  # a person decides even if the policy would allow it
     schema: dict | None = None  # the JSON schema of the tool's arguments
     served: object | None = None  # of an MCP tool behind a gate (approvals.actions.mcp_tools.Served)
+    by: Actor | None = None  # the person for whom it is submitted in the agent's name
     transcript: str = ""  # the path of its session's transcript, as the agent says
     body_hash: str = field(default="", repr=False)  # of the request that brought it
 

@@ -299,6 +299,7 @@ def with_all(actions, *, bodies=True):
         "grant__by",
         "open_question__user",
         "asked_of",
+        "way_back",
     ).prefetch_related(Prefetch("revisions", revisions), Prefetch("decisions", Decision.objects.select_related("user")))
 
 

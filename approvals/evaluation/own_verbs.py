@@ -17,7 +17,7 @@ from workspaces.changes import file_writes, history
 from workspaces.host import quarantine
 from workspaces.models import Command, Operation, Terminal
 from workspaces.programs import terminals
-from workspaces.services import commands, git_export, idle, integrity, network, pull_requests
+from workspaces.services import commands, git_export, idle, integrity, network, pull_requests, taking_back
 
 CREDENTIAL, REQUEST = "network.credential", "network.request"
 HELD_OPEN = (CREDENTIAL, REQUEST)  # asked for by the egress proxy, which does it once it is approved
@@ -99,6 +99,11 @@ OWN_VERBS = {
         lambda workspace, wish, by: pull_requests.open_one(workspace, wish, by=by),
         can_undo=False,
         pushes=True,
+    ),
+    "Handrail.TakeBack": OwnVerb(
+        "Take back {action}: it {title}",
+        lambda workspace, wish, by: taking_back.submit(workspace, wish, by=by),
+        can_undo=False,
     ),
     "Handrail.Allow": OwnVerb(
         "Allow {host} for {key}{how_long}",

@@ -8,7 +8,7 @@ from approvals.policy.patches import TOOL
 from dashboard.problems import Problem
 from workspaces.changes import history
 
-from . import changes, deletes, installs, network, patches, pushes
+from . import changes, deletes, installs, network, patches, pushes, take_back  # noqa: F401 - take_back registers itself
 from .argv import git_verb
 from .deletes import Place
 from .findings import EVIDENCE_TIMEOUT, UNKNOWN, Evidence, Finding, TimeLimit

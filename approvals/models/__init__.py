@@ -63,13 +63,16 @@ from approvals.models.prompts import SessionPrompt  # noqa: F401 - as above
 from approvals.models.talk import AgentMessage, Interrupt  # noqa: F401 - as above
 from approvals.models.tasks import Task, TaskAttempt, TaskEnd  # noqa: F401 - as above
 from approvals.models.usage import ModelUsage  # noqa: F401 - as above
+from approvals.models.ways_back import WayBack, WayBackState  # noqa: F401 - as above
 from approvals.policy.people import Takes
 from approvals.questions import own_questions
 from dashboard.database.row_locks import LockingQuerySet
 from dashboard.models import Agent, Team
 from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
 
-UNDO = ("yes", "partly", "unknown", "no")  # the policy engine's values (approvals.policy.verdict)
+# The policy engine's values (approvals.policy.verdict). "outside": a call that was found takes it back there (WayBack).
+UNDO = ("yes", "partly", "outside", "unknown", "no")
+LASTS = ("outside", "no")  # what no snapshot undoes
 
 
 class Tier(models.TextChoices):
@@ -227,6 +230,10 @@ class Action(models.Model):
     escalate_at = models.DateTimeField(null=True, blank=True)
     escalates_to = models.JSONField(null=True, blank=True)
     escalated_at = models.DateTimeField(null=True, blank=True)
+    # The action whose effect outside it takes back.
+    compensates = models.ForeignKey(
+        "self", models.SET_NULL, null=True, blank=True, related_name="compensations", db_index=False
+    )
     # A person's question that the agent has not answered.
     open_question = models.ForeignKey(ActionMessage, models.SET_NULL, null=True, blank=True, related_name="+")
 
@@ -240,6 +247,11 @@ class Action(models.Model):
                 fields=["agent", "session", "call_hash"],
                 condition=Q(status="pending") | Q(status="approved", consumed_at=None),
                 name="action_one_live_call",
+            ),
+            models.UniqueConstraint(
+                fields=["compensates"],
+                condition=~Q(status__in=["denied", "expired", "cancelled", "failed"]),
+                name="action_compensated_once",
             ),
             models.CheckConstraint(condition=Q(status__in=Status.values), name="action_status_known"),
             models.CheckConstraint(condition=Q(tier__in=Tier.values), name="action_tier_known"),
@@ -267,6 +279,7 @@ class Action(models.Model):
             models.Index(
                 fields=["asked_snapshot"], condition=Q(asked_snapshot__isnull=False), name="action_asked_snapshot"
             ),
+            models.Index(fields=["compensates"], condition=Q(compensates__isnull=False), name="action_compensating"),
             models.Index(
                 fields=["asked_operation"], condition=Q(asked_operation__isnull=False), name="action_asked_operation"
             ),
@@ -295,7 +308,7 @@ class Action(models.Model):
         """The value of `undo`, or "gone" once the snapshot that would undo the action was deleted."""
         no_snapshot = self.tool.startswith("Handrail.") or self.tool in own_questions.TOOLS
         ran_after_snapshot = self.consumed_at and self.workspace_id and not no_snapshot
-        if ran_after_snapshot and self.tier != Tier.LOW and self.undo != "no" and self.snapshot_before_id is None:
+        if ran_after_snapshot and self.tier != Tier.LOW and self.undo not in LASTS and self.snapshot_before_id is None:
             return "gone"
         return self.undo
 

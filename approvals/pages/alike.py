@@ -34,6 +34,7 @@ PROSPECTS = {
     "gone": gettext_lazy("%(count)s of them can't be undone now, since the snapshot was deleted"),
     "no": gettext_lazy("%(count)s of them can't be undone"),
     "kept": gettext_lazy("no snapshot of %(count)s of them"),
+    "outside": gettext_lazy("%(count)s of them can be undone outside"),
     "unknown": gettext_lazy("unknown if %(count)s of them can be undone"),
     "partly": gettext_lazy("%(count)s of them can be undone in part"),
     "yes": gettext_lazy("%(count)s of them can be undone"),

@@ -31,6 +31,7 @@ from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.row_part import RowPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
 from approvals.pages.waiter_part import WaiterPart
+from approvals.pages.way_back_part import WayBackPart
 from approvals.pages.workspace_part import WorkspacePart
 from approvals.policy.people import Takes
 from approvals.sessions import prompts
@@ -59,6 +60,8 @@ def for_rows(actions):
         "rehearsal",
         "open_question",
         "asked_of",
+        "way_back__taken_by",
+        "compensates",
     ).prefetch_related("revisions", Prefetch("decisions", Decision.objects.select_related("user")))
 
 
@@ -66,7 +69,11 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card(ArgumentsPart, AttentionPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart, WaiterPart, WorkspacePart):
+Parts = (ArgumentsPart, AttentionPart, EvidencePart, OwnPart, PushPart, RowPart, RulePart)
+Parts += (WaiterPart, WayBackPart, WorkspacePart)
+
+
+class Card(*Parts):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):

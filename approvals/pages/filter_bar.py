@@ -52,12 +52,14 @@ def filter_bar(address: str, pending, now, chosen: dict[str, str]) -> FilterBar:
         ("kind", "question"): sum(tool in KINDS["question"] for tool, *_ in facts),
         ("kind", "plan"): sum(tool in KINDS["plan"] for tool, *_ in facts),
         ("undo", "no"): sum(undo == "no" and tool not in own_questions.TOOLS for tool, undo, *_ in facts),
+        ("undo", "outside"): sum(undo == "outside" for _, undo, *_ in facts),
         ("ends", "soon"): sum(fact[2] <= now + ENDS_SOON for fact in facts),
     }
     words = {
         "question": gettext("Questions"),
         "plan": gettext("Plans"),
         "no": gettext("Can't be undone"),
+        "outside": gettext("Can be undone outside"),
         "soon": gettext("Expiring"),
     }
     chips = [

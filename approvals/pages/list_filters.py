@@ -47,7 +47,9 @@ def narrowed(actions, now, chosen: dict[str, str]):
     if chosen["kind"]:
         actions = actions.filter(tool__in=KINDS.get(chosen["kind"], ()))
     if chosen["undo"]:
-        actions = actions.filter(undo="no").exclude(tool__in=own_questions.TOOLS)
+        actions = actions.filter(undo="outside" if chosen["undo"] == "outside" else "no").exclude(
+            tool__in=own_questions.TOOLS
+        )
     if chosen["ends"]:
         actions = actions.filter(expires_at__lte=now + ENDS_SOON)
     if chosen["workspace"]:

@@ -7,7 +7,8 @@ from .shell_words import OPAQUE
 TIERS = ("low", "medium", "high", "critical", "forbidden")
 ALLOWING = ("medium", "low")
 RESTRICTING = ("forbidden", "critical", "high")
-UNDO = ("yes", "partly", "unknown", "no")  # from best to worst
+# From best to worst. "outside": a call that is known takes it back where it went, which no snapshot does.
+UNDO = ("yes", "partly", "outside", "unknown", "no")
 
 
 class PolicyError(ValueError):

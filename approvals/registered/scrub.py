@@ -121,4 +121,5 @@ RULES = {
         url=lambda row: reverse("task", args=(row.pk,)),
     ),
     "approvals.toolschema": Rule(deletes=True),
+    "approvals.wayback": Rule(name=lambda row: _titled(row.action), url=lambda row: _card(row.action)),
 }

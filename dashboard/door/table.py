@@ -246,6 +246,7 @@ _DECLARED = [
         POST /workspaces/{key}/lessons
         GET /workspaces/{key}/bundle
         POST /workspaces/{key}/push
+        POST /actions/{action_id}/compensate
         POST /workspaces/{key}/signatures
         POST /workspaces/{key}/pull-requests
         POST /workspaces/{key}/artifacts

@@ -21,6 +21,7 @@ MATRIX = {
     "consume": (None, True),
     "register_instance": (None, True),  # of itself, over the Agent Approval Protocol
     "decide": (Role.REVIEWER, False),  # an agent never decides
+    "take_back": (Role.REVIEWER, True),  # ask to undo outside what an action did there; that is approved by itself
     "settle_unclear": (Role.REVIEWER, False),
     "stop_everything": (Role.REVIEWER, False),
     "lift_stop": (Role.LEAD, False),

@@ -69,6 +69,7 @@ REFUSALS = {
 UNDO = {
     "yes": (gettext_lazy("Reversible"), "calm", "undo"),
     "partly": (gettext_lazy("Partly reversible"), "amber", "partly"),
+    "outside": (gettext_lazy("Can be undone outside"), "amber", "undo"),
     "unknown": (gettext_lazy("Unknown if reversible"), "amber", "unknown"),
     "no": (gettext_lazy("Can't be undone"), "red", "no-undo"),
     "kept": (gettext_lazy("No snapshot of it"), "quiet", "partly"),

@@ -99,6 +99,7 @@ VERBS = {
     "POST /actions": "submit",
     "POST /actions/{action_id}/consume": "consume",
     "POST /actions/{action_id}/continue": "consume",
+    "POST /actions/{action_id}/compensate": "take_back",
     "POST /actions/{action_id}/decision": "decide",
     "POST /actions/{action_id}/snooze": "decide",
     "DELETE /actions/{action_id}/snooze": "decide",

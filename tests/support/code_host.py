@@ -215,6 +215,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_PUT(self):
         self._serve("PUT")
 
+    def do_DELETE(self):
+        self._serve("DELETE")
+
     def log_message(self, *args):
         pass
 
@@ -229,7 +232,7 @@ class Handler(BaseHTTPRequestHandler):
         answer = self.host.fails or self.host.answer(method, path, parse_qs(parts.query), self.headers, body)
         status, told, *more = answer
         headers = [("Content-Type", "application/json"), *(more[0] if more else {}).items()]
-        self._send(status, json.dumps(told).encode(), headers)
+        self._send(status, b"" if status == 204 else json.dumps(told).encode(), headers)
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "") != "chunked":

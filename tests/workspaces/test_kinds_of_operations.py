@@ -49,7 +49,7 @@ def test_the_kinds_of_approvals_follow_the_same_rule(monkeypatch):
         monkeypatch.setattr(extensions, slot, type(getattr(extensions, slot))())
     registered.register()
     assert {name: (file_of(kind), words_of(kind)) for name, kind in extensions.kinds.items()} == {
-        name: (name, name) for name in ("broker", "workspace_action", "put_hook_back", "asked_snapshot")
+        name: (name, name) for name in ("broker", "workspace_action", "put_hook_back", "asked_snapshot", "way_back")
     }
 
 

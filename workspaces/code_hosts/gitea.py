@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from workspaces.code_hosts.answers import number_of, text_of, web_address
 from workspaces.code_hosts.base import Opened, PullRequest
-from workspaces.code_hosts.github_style import GitHubStyle
+from workspaces.code_hosts.github_style import DISMISSED, GitHubStyle
 from workspaces.code_hosts.github_threads import GiteaThreads
 from workspaces.code_hosts.host import PER_PAGE
 
@@ -47,6 +47,15 @@ class Gitea(GitHubStyle, GiteaThreads):
 
     def listing(self, wanted):
         return f"{self.project}/pulls", {"state": "open", "limit": PER_PAGE}
+
+    async def label_id(self, name):
+        async for told in self._listed(f"{self.project}/labels", {"limit": PER_PAGE}):
+            if isinstance(told, dict) and told.get("name") == name:
+                return number_of(told, "id")
+        return ""
+
+    async def dismiss(self, url):
+        await self.call("POST", url, {"message": DISMISSED})
 
 
 class Forgejo(Gitea):

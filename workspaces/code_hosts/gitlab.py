@@ -58,3 +58,43 @@ class GitLab(GitLabThreads):
         named = {"title": "title", "body": "description"}
         body = {named[name]: text for name, text in texts.items()}
         await self.call("PUT", f"{self.project}/merge_requests/{number}", body)
+
+    async def is_taken_back(self, step):
+        do = step["do"]
+        if do in ("close_pull_request", "reopen_pull_request", "close_issue", "reopen_issue"):
+            _, told = await self.call("GET", self._of(step))
+            if told.get("state") == "merged":
+                raise self.no_longer_fits(f"Merge request !{step['number']} was merged")
+            return text_of(told, "state") == ("closed" if do.startswith("close") else "opened")
+        if do in ("remove_label", "add_label"):
+            _, told = await self.call("GET", self._of(step))
+            return (step["label"] in (told.get("labels") or ())) == (do == "add_label")
+        if do == "dismiss_review":
+            _, told = await self.call("GET", f"{self._of(step)}/approvals")
+            return not told.get("user_has_approved")
+        return not await self.is_there(self._gone(step))
+
+    async def take_back(self, step):
+        do = step["do"]
+        if do in ("close_pull_request", "reopen_pull_request", "close_issue", "reopen_issue"):
+            await self.call("PUT", self._of(step), {"state_event": "close" if do.startswith("close") else "reopen"})
+        elif do in ("remove_label", "add_label"):
+            await self.call("PUT", self._of(step), {f"{do.removesuffix('_label')}_labels": step["label"]})
+        elif do == "dismiss_review":
+            await self.call("POST", f"{self._of(step)}/unapprove")
+        else:
+            await self.call("DELETE", self._gone(step), also=(404,))
+
+    def _of(self, step: dict) -> str:
+        """Return the address of the merge request or issue that a step is about."""
+        is_pull = step["do"].endswith("pull_request") or step["do"] == "dismiss_review"
+        is_pull |= step.get("on") == "pull_request"
+        return f"{self.project}/{'merge_requests' if is_pull else 'issues'}/{step['number']}"
+
+    def _gone(self, step: dict) -> str:
+        """Return the address of what a step deletes."""
+        if step["do"] == "delete_comment":
+            return f"{self._of(step)}/notes/{step['comment']}"
+        if step["do"] == "delete_label":
+            return f"{self.project}/labels/{quote(step['label'], safe='')}"
+        return f"{self.project}/releases/{quote(step['tag'], safe='')}"

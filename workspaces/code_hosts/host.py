@@ -4,6 +4,7 @@ import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import datetime
 from urllib.parse import urlencode
 
 from workspaces.code_hosts.answers import error_text
@@ -70,6 +71,21 @@ class CodeHost(Threads):
     @abstractmethod
     def branch_address(self, branch: str) -> str:
         """Return the address of a branch in the API."""
+
+    @abstractmethod
+    async def is_taken_back(self, step: dict) -> bool:
+        """Return whether a step of workspaces.services.taking_back is done already.
+
+        Raise Refused if it no longer fits: somebody merged or deleted what it would change.
+        """
+
+    @abstractmethod
+    async def take_back(self, step: dict) -> None:
+        """Carry out a step that fits."""
+
+    async def reviews_since(self, number: int, at: datetime) -> list[int]:
+        """Return the reviews of a pull request that were given since then, where the host names reviews."""
+        return []
 
     # What all of them do -------------------------------------------------------------------------------------------
 
@@ -146,6 +162,10 @@ class CodeHost(Threads):
             for each in fresh:
                 yield each
 
+    async def is_there(self, url: str) -> bool:
+        """Return whether something is at an address of the API."""
+        return (await self.call("GET", url, also=(404,)))[0] != 404
+
     async def call(self, method: str, url: str, body: dict | None = None, *, also: tuple = ()):
         """Return (status, JSON) of a call that succeeded, or failed with a status of `also`. Raise Refused."""
         try:
@@ -155,6 +175,10 @@ class CodeHost(Threads):
         if status < 300 or status in also:
             return status, told
         raise self.refused(status, told)
+
+    def no_longer_fits(self, what: str) -> Refused:
+        """Return the refusal of a step of which somebody changed what it is about; `what` completes a sentence."""
+        return Refused(f"{what} at {self.repository.site} meanwhile.")
 
     def refused(self, status: int, told) -> Refused:
         """Return the refusal for an answer, with the host's words and, where it may be the token, the secret's name."""

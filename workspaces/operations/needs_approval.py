@@ -15,7 +15,7 @@ from dashboard.problems import Problem, not_allowed
 # of a connected folder.
 HOOK_FILES = (b".claude/settings.local.json", b".claude/settings.json")
 # Kinds of operations for which an agent needs approval in every workspace.
-ALWAYS = {"allow_host", "pull_request", "push", "trash"}
+ALWAYS = {"allow_host", "pull_request", "push", "take_back", "trash"}
 # Kinds that need no approval even in a connected folder, because they only read or save its files.
 UNASKED = {"archive", "bundle", "promote", "prove", "snapshot"}
 # Events of those kinds, and of what an agent may do there without approval: pin a snapshot, end what it started.

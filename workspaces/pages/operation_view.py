@@ -44,6 +44,8 @@ OPERATION_LABELS = {
     "forget": gettext_lazy("Deleting data past its retention"),
     "push": gettext_lazy("Pushing"),
     "pull_request": gettext_lazy("Opening a pull request"),
+    "take_back": gettext_lazy("Taking back what left it"),
+    "way_back": gettext_lazy("Looking for a way back"),
     "bundle": gettext_lazy("Creating a git bundle"),
     "command": gettext_lazy("Running a command"),
     "service": gettext_lazy("Running a service"),

@@ -102,6 +102,7 @@ EVENT_LABELS = {
     "workspace.commit_signed": gettext_lazy("Signed with the team's key"),
     "workspace.pull_request": gettext_lazy("Opened a pull request"),
     "workspace.pushed": gettext_lazy("Pushed"),
+    "workspace.taken_back": gettext_lazy("Took back what left it"),
     "file.hunk_reverted": gettext_lazy("Reverted part of a file"),
     "file.taken": gettext_lazy("Took a file of another workspace"),
     "snapshot.pinned": gettext_lazy("Pinned snapshot"),

@@ -296,7 +296,7 @@ async def git_uncommitted(request):
 
 @routes.post("/workspaces/{id}/git-since")
 async def git_since(request):
-    """{"folder", "base"} → {"commits"} that came after `base` (git/probe.py since), or {"error": sentence}."""
+    """{"folder", "base", "tip"} → {"commits"} of `tip` that came after `base` (git/probe.py since), or {"error"}."""
     workspace, asked = await led_workspace(request), await request.json()
     tree = await _tree(request, workspace)
     return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "since"}))

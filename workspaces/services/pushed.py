@@ -6,6 +6,7 @@ from datetime import datetime
 from workspaces.models import Operation, Phase
 
 KINDS = ("push", "pull_request")
+TAKEN_BACK = "take_back"  # the kind after which pushes that came before may not be there any more
 MOST_READ = 100  # operations, the newest
 MOST_KNOWN = 20  # pushes that git is told
 
@@ -25,7 +26,7 @@ def newest_pushes(workspace) -> list[Pushed]:
 
     A later push that found the source without these commits has ended their memory (`forgets` in its outcome).
     """
-    rows = Operation.objects.filter(workspace=workspace, kind__in=KINDS, phase=Phase.SETTLED)
+    rows = Operation.objects.filter(workspace=workspace, kind__in=(*KINDS, TAKEN_BACK), phase=Phase.SETTLED)
     found: dict[str, Pushed] = {}
     for row in rows.order_by("-settled_at", "-created_at").only("args", "outcome", "by", "settled_at")[:MOST_READ]:
         if row.outcome.get("forgets"):

@@ -47,6 +47,7 @@ def oversight(team, period: Period, caller) -> dict:
         "to": period.last.isoformat(),
         "made_at": clock.now().isoformat(timespec="seconds"),
         "calls": _calls(team, period),
+        "undo": _undo(team, period),
         "reviewers": {"may_decide": _reviewers(team), "decided": len(people)},
         "decisions": _sums(decisions),
         "by_tier": _by_tier(team, period, decisions),
@@ -84,6 +85,24 @@ def _sums(decisions: list[dict]) -> dict:
 def _calls(team, period: Period) -> dict:
     found = approvals.calls(team.pk, period)
     return {name: found[name] for name in approvals.COUNTED}
+
+
+def _undo(team, period: Period) -> dict:
+    """Return how many calls of the period that ran can be undone inside, outside or not, and were outside.
+
+    `inside`: by a snapshot, in whole or in part; `not`: also those of which that is not known.
+    """
+    actions = Action.objects.filter(team=team, created_at__gte=period.since, created_at__lt=period.until, drill=None)
+    ran = actions.filter(consumed_at__isnull=False)
+    kinds = dict(ran.order_by().values_list("undo").annotate(Count("pk")))
+    taken = actions.filter(compensates__isnull=False)
+    return {
+        "inside": kinds.get("yes", 0) + kinds.get("partly", 0),
+        "outside": kinds.get("outside", 0),
+        "not": kinds.get("no", 0) + kinds.get("unknown", 0),
+        "taken_back": taken.filter(status=Status.SUCCEEDED).count(),
+        "not_taken_back": taken.filter(status__in=[Status.FAILED, Status.UNCERTAIN]).count(),
+    }
 
 
 def _reviewers(team) -> int:

@@ -26,7 +26,7 @@ class Table(NamedTuple):
 
 def tables(found: dict) -> list[Table]:
     """Return the parts of the report that `figures.oversight` found, in the order in which they are read."""
-    made = [_calls(found), _decisions(found), _by_tier(found), _by_person(found), _attention(found)]
+    made = [_calls(found), _undo(found), _decisions(found), _by_tier(found), _by_person(found), _attention(found)]
     made += [_exceptions(found), _stops(found), _log(found)]
     titles = {table.part: table.title for table in made}
     return [table for table in made if table.rows] + [_references(titles)]
@@ -42,6 +42,19 @@ def _calls(found: dict) -> Table:
     ]
     about = gettext("Every call of an agent in this period. What a person denied was asked, too.")
     return Table("calls", gettext("Calls of agents"), about, [gettext("Calls"), gettext("Count")], rows)
+
+
+def _undo(found: dict) -> Table:
+    undo = found["undo"]
+    rows = [
+        [gettext("Can be undone inside, by a snapshot"), _number(undo["inside"])],
+        [gettext("Can be undone outside, by a call there"), _number(undo["outside"])],
+        [gettext("Can't be undone, or not known"), _number(undo["not"])],
+        [gettext("Taken back outside"), _number(undo["taken_back"])],
+        [gettext("Tried to take back outside, in vain or with an unknown outcome"), _number(undo["not_taken_back"])],
+    ]
+    about = gettext("Calls of agents that ran in this period, by whether what they did can be undone.")
+    return Table("undo", gettext("Undo"), about, [gettext("Calls"), gettext("Count")], rows)
 
 
 ANSWERS = ("approved", "edited", "sent_back", "denied")

@@ -25,6 +25,7 @@ WISH = {
     "name": "shell",
     "command": "make test",
     "kind": "snapshot",
+    "action": "A-41",
     "credential": "github",
     "method": "POST",
     "until": "2026-12-01T12:00:00+00:00",
@@ -45,10 +46,10 @@ def test_each_verb_has_a_title_an_effect_and_a_function_that_does_it(tool):
     assert verb.is_quick or verb.gather
 
 
-def test_only_pushes_pull_requests_hosts_input_and_ended_programs_cannot_be_undone():
+def test_only_what_leaves_input_and_ended_programs_cannot_be_undone():
     final = {tool.removeprefix("Handrail.") for tool, verb in OWN_VERBS.items() if not verb.can_undo}
     ends = {"Terminal", "Type", "Cancel", "StopOperation"}
-    assert final == {"Push", "PullRequest", "Allow", *HELD_OPEN} | ends
+    assert final == {"Push", "PullRequest", "TakeBack", "Allow", *HELD_OPEN} | ends
     assert PUSHES == ["Handrail.Push", "Handrail.PullRequest"]
 
 

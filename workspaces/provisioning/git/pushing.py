@@ -105,7 +105,7 @@ class Push:
                 if failed.code == "token":
                     raise failed
                 self._check_after(failed)
-                if self.before == self.sha or (_may_be_sent(failed) and self._has_arrived(git, failed, before)):
+                if self.before == self.sha or (may_be_sent(failed) and self._has_arrived(git, failed, before)):
                     return Pushed(self.branch, self.sha, before)
                 if self.before == before or not self._has(git, self.before):
                     break
@@ -259,7 +259,7 @@ class Push:
         git("cat-file", "-e", f"{self.before}^{{commit}}")
 
 
-def _may_be_sent(failed: CloneFailed) -> bool:
+def may_be_sent(failed: CloneFailed) -> bool:
     """Return whether the source may have got the push, and be at work on it, though git did not hear the end of it."""
     return failed.code != "refused" and not _NOT_BEGUN.search(failed.said)
 

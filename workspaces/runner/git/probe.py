@@ -6,7 +6,8 @@
 {"what": "bundle", "folder", "refs", …} → not JSON but a git bundle of these refs; on failure exit status 1 with the
     sentence on standard error
 {"what": "clean", "folder", "flags", "paths", …} → {"paths": […]}
-{"what": "since", "folder", "base", …} → {"commits": […]} of HEAD that are not reachable from the commit `base`
+{"what": "since", "folder", "base", "tip", …} → {"commits": […]} of the commit `tip`, by default HEAD, that are not
+    reachable from the commit `base`
 {"what": "uncommitted", "folder", …} → {"sha256"} of all that a commit could include: changes and new files.
 
 With "own": true git also reads no configuration of the home: so for what Handrail itself sends. "lfs": the source of
@@ -358,10 +359,10 @@ def default_refspecs(git, remote, branch):
 
 
 def send(git, remote, spec, question):
-    """Return what one refspec would push, or {"to", "forced", "says"} if that is not known.
+    """Return what one refspec would push, or {"to", "ref", "forced", "says"} if that is not known.
 
-    {"to", "forced", "sha", "tracked", "count", "lost", "base", "commits", "files"}, with `patch` in the question also
-    {"patch", "cut"}.
+    {"to", "ref", "forced", "sha", "tracked", "count", "lost", "base", "commits", "files"}, with `patch` in the question
+    also {"patch", "cut"}.
     """
     forced, spec = spec.startswith("+"), spec.removeprefix("+")
     source, _, target = spec.partition(":")
@@ -369,7 +370,7 @@ def send(git, remote, spec, question):
     pushed = question.get("known") or {}
     anywhere = target == "HEAD" and bool(pushed)  # to a branch that is not named yet
     target = git.branch or target if target in ("HEAD", "@") else target.removeprefix("refs/heads/")
-    told = {"to": target, "forced": forced}
+    told = {"to": target, "forced": forced, "ref": full_name(git, source, spec.rpartition(":")[2], target)}
     if ":" in spec and not source:
         return told | {"says": "removed there"}
     if "*" in spec or not source:
@@ -393,6 +394,16 @@ def send(git, remote, spec, question):
         printed = git("diff", "--no-ext-diff", "--no-textconv", "--no-color", base, sha)
         told |= {"patch": printed[:PATCH_BYTES], "cut": len(printed) > PATCH_BYTES}
     return told
+
+
+def full_name(git, source, named, target):
+    """Return the whole name of the ref that a refspec sets; "" for one that is deleted by a short name."""
+    if named.startswith("refs/"):
+        return named
+    if not source:
+        return ""
+    own = git.line("rev-parse", "--symbolic-full-name", "--verify", "--quiet", "--end-of-options", source)
+    return f"refs/tags/{target}" if own.startswith("refs/tags/") else f"refs/heads/{target}"
 
 
 def beyond(git, pushed, known):
@@ -467,11 +478,14 @@ def uncommitted(git, question):
 
 
 def since(git, question):
-    """Return the commits of HEAD that are not reachable from `base`."""
+    """Return the commits of `tip`, by default of HEAD, that are not reachable from `base`; at most COMMITS of them."""
+    tip = git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{question.get('tip', 'HEAD')}^{{commit}}")
     base = git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{question['base']}^{{commit}}")
     if not base:
         raise NoAnswer("That snapshot's commit can't be read.")
-    return {"commits": commits(git, "HEAD", ["--not", base])}
+    if not tip:
+        raise NoAnswer("The commit can't be read here.")
+    return {"commits": commits(git, tip, ["--not", base])}
 
 
 def bundle(git, question):

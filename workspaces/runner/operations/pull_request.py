@@ -150,4 +150,5 @@ def _outcome(opened: code_hosts.Opened, pushed: Pushed) -> dict:
         words = {"title": "title", "body": "description"}
         reason += f" (new {' and '.join(words[name] for name in opened.updated)})"
     told = {"number": opened.number, "url": opened.url, "base": opened.base, "title": opened.title, "sha": pushed.sha}
+    told["is_new"] = opened.is_new
     return {"ok": True, "reason": reason, **told, "pushed": pushed.as_json, "updated": list(opened.updated)}

@@ -1,0 +1,195 @@
+"""Calls that agents make themselves, after an approval: git push, gh, npm. What they left is taken back by Handrail."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.support.git_source import git
+
+
+def asks(team, command: str) -> dict:
+    """Submit a shell call in mode gate; return the action once its way back was looked for."""
+    wish = {"tool": "Bash", "arguments": {"command": command}, "workspace": team.key}
+    return team.found(team.agent.post("/actions", wish).json["id"])
+
+
+def runs(team, action: dict, do, note: str = "", status: str = "succeeded") -> dict:
+    """Approve the call, do as its agent would, and report; return the action once its way back is complete."""
+    answer = {"verdict": "approve", "digest": action["digest"]}
+    team.lead.post(f"/actions/{action['id']}/decision", answer, expect=200)
+    team.agent.post(f"/actions/{action['id']}/consume", {"digest": action["digest"]}, expect=200)
+    do()
+    team.agent.post(f"/actions/{action['id']}/outcome", {"status": status, "note": note}, expect=200)
+    return team.until(action["id"], lambda told: (told["compensation"] or {}).get("state") != "found")
+
+
+def arrives(team, tmp_path, ref: str):
+    """Let the workspace's HEAD arrive at the source, as its own git would push it."""
+    bundle = tmp_path / "head.bundle"
+    bundle.write_bytes(team.agent.get(f"/workspaces/{team.key}/bundle").body)
+    git(team.source.bare, "fetch", "-q", str(bundle), f"+HEAD:{ref}")
+
+
+def taken_back(team, action: dict) -> dict:
+    done = team.approve(team.compensate(action["id"]))
+    assert done["status"] == "succeeded", done
+    return done
+
+
+def test_a_push_that_the_agent_makes_is_taken_back(team, tmp_path):
+    before, after = team.source.at("main"), team.commits()
+    action = asks(team, "git push origin main")
+    assert (action["undo"], action["compensation"]["title"]) == (
+        "outside", f"puts main back to {before[:7]} if nobody pushed meanwhile",
+    )  # fmt: skip
+    action = runs(team, action, lambda: arrives(team, tmp_path, "refs/heads/main"))
+    assert action["compensation"]["call"]["arguments"]["steps"][0]["if_at"] == after
+    taken_back(team, action)
+    assert team.source.at("main") == before
+
+
+def test_a_tag_is_deleted_again(team, tmp_path):
+    sha = team.commits()
+    team.agent.run(team.key, "git tag v1")
+    action = asks(team, "git push origin v1")
+    assert action["compensation"]["title"] == "deletes tag v1 if nobody pushed meanwhile"
+    action = runs(team, action, lambda: arrives(team, tmp_path, "refs/tags/v1"))
+    assert team.source.at("refs/tags/v1") == sha
+    taken_back(team, action)
+    assert team.source.at("refs/tags/v1") == ""
+
+
+def test_a_branch_that_is_deleted_is_made_again_with_commits_that_nothing_else_has(team):
+    theirs = team.source.somebody_pushes("main")
+    git(team.source.bare, "branch", "old", "main")
+    git(team.source.bare, "update-ref", "refs/heads/main", f"{theirs}~1")
+    action = asks(team, "git push origin --delete old")
+    assert action["compensation"]["title"] == f"makes old at {theirs[:7]} again if nobody made it meanwhile"
+
+    def deletes():
+        git(team.source.bare, "branch", "-D", "old")
+        git(team.source.bare, "reflog", "expire", "--expire=now", "--all")
+        git(team.source.bare, "prune", "--expire=now")
+
+    action = runs(team, action, deletes)
+    taken_back(team, action)
+    assert team.source.at("old") == theirs
+
+
+def test_somebody_elses_push_right_after_it_is_not_taken_for_its_own(team, tmp_path):
+    team.commits()
+
+    def both():
+        arrives(team, tmp_path, "refs/heads/main")
+        team.source.somebody_pushes("main")
+
+    action = runs(team, asks(team, "git push origin main"), both)
+    assert (action["compensation"], action["undo"]) == (None, "no")
+    assert "somebody pushed meanwhile" in action["no_compensation_because"]
+
+
+def test_a_push_that_did_not_arrive_has_no_way_back(team):
+    team.commits()
+    action = runs(team, asks(team, "git push origin main"), lambda: None, status="failed")
+    assert (action["compensation"], action["undo"]) == (None, "no")
+    assert team.lead.post(f"/actions/{action['id']}/compensate", {}, expect=409).json["code"] == "no_way_back"
+
+
+def test_an_address_of_the_agents_choice_is_not_looked_at(team):
+    team.commits()
+    team.agent.run(team.key, "git remote add away https://example.org/secret-in-the-path/x.git")
+    action = asks(team, "git push away main")
+    assert (action["undo"], action["compensation"]) == ("no", None)
+    assert "does not contact example.org before you decide" in action["no_compensation_because"]
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "url", "words"),
+    [
+        ("gh pr create -t x -b y", "closes the pull request", "/pull/7", "closes pull request #7"),
+        ("gh issue create -t x -b y", "closes the issue", "/issues/5", "closes issue #5"),
+        ("glab issue note 5 -m hi", "deletes the comment", "/-/issues/5#note_77", "deletes the comment 77 on #5"),
+        (
+            "gh pr comment 5 --body hi", "deletes the comment", "/pull/5#issuecomment-77",
+            "deletes the comment 77 on #5",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_opened_at_a_code_host_is_taken_back_by_the_number_in_its_output(team, command, before, url, words):
+    host = team.source.host
+    host.issues[5], host.comments[77] = {"state": "open", "labels": []}, "hi"
+    action = asks(team, f"{command} -R {host.site}/team/shop" if command.startswith("gh") else command)
+    assert (action["undo"], action["compensation"]["title"]) == ("outside", before), action
+    action = runs(team, action, lambda: None, note=f"Created {host.url}/team/shop{url}")
+    assert action["compensation"]["title"] == words
+    taken_back(team, action)
+    assert (host.closed == {7} or host.issues[5]["state"] == "closed" or 77 not in host.comments) is True
+
+
+def test_a_merged_pull_request_is_left_alone(team):
+    host = team.source.host
+    action = asks(team, f"gh pr create -t x -b y -R {host.site}/team/shop")
+    action = runs(team, action, lambda: host.merged.add(7), note=f"{host.url}/team/shop/pull/7")
+    done = team.approve(team.compensate(action["id"]))
+    assert (done["status"], host.closed) == ("failed", set())
+    assert done["result"]["note"] == (f"Pull request #7 was merged at {host.site} meanwhile. Nothing was changed.")
+
+
+def test_a_review_is_dismissed_if_it_is_the_only_one_since(team):
+    host = team.source.host
+    action = asks(team, f"gh pr review 5 --approve -R {host.site}/team/shop")
+    assert action["compensation"]["title"] == "dismisses the review"
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def reviews():
+        host.reviews[9] = {"state": "APPROVED", "submitted_at": now[:10] + "T23:59:59Z"}
+
+    action = runs(team, action, reviews)
+    taken_back(team, action)
+    assert host.reviews[9]["dismissed"]
+
+
+def test_labels_go_back_and_a_release_goes_with_its_tag(team, tmp_path):
+    host = team.source.host
+    host.issues[5], host.labels, host.releases = {"state": "open", "labels": ["new"]}, {"new": 1, "old": 2}, {"v9": 3}
+    where = f"-R {host.site}/team/shop"
+    action = asks(team, f"gh issue edit 5 --add-label new --remove-label old {where}")
+    taken_back(team, runs(team, action, lambda: None))
+    assert host.issues[5]["labels"] == ["old"]
+    action = asks(team, f"gh release create v9 --notes x {where}")
+    assert action["compensation"]["title"] == "deletes the release v9 and deletes tag v9 if nobody pushed meanwhile"
+    taken_back(team, runs(team, action, lambda: git(team.source.bare, "tag", "v9", "main")))
+    assert (host.releases, team.source.at("refs/tags/v9")) == ({}, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("gh pr merge 5", "A merge can't be taken back by a call."),
+        ("gh pr review 5 --comment -b hm", "A review that only comments can't be dismissed."),
+        ("git push --all origin", "It pushes other branches or tags, unknown until it runs."),
+        ("twine upload dist/x-1.0.tar.gz", "takes no yank by a call"),
+    ],
+)
+def test_what_has_no_way_back_says_why(team, command, why):
+    action = asks(team, command)
+    assert (action["undo"], action["compensation"], why in action["no_compensation_because"]) == ("no", None, True)
+
+
+def test_a_publish_is_deprecated_by_a_shell_call_that_the_policy_judges(team):
+    package = json.dumps({"name": "@team/cart", "version": "1.2.0"})
+    team.agent.run(team.key, f"echo '{package}' > package.json")
+    action = asks(team, "npm publish --registry https://registry.example.org")
+    assert (action["undo"], action["compensation"]["title"]) == (
+        "outside", "marks @team/cart@1.2.0 as deprecated; it stays there",
+    )  # fmt: skip
+    action = runs(team, action, lambda: None)
+    asked = team.compensate(action["id"])
+    assert (asked["tool"], asked["mode"], asked["status"], asked["compensates"]) == (
+        "Bash", "broker", "pending", action["id"],
+    )  # fmt: skip
+    assert asked["arguments"]["command"] == (
+        "npm deprecate @team/cart@1.2.0 'Taken back with Handrail: published by mistake' --registry"
+        " https://registry.example.org"
+    )
