@@ -5,6 +5,7 @@
 
 from approvals.actions import submission
 from approvals.actions.expiry import end_if_due
+from approvals.actions.mcp_tools import UNKNOWN, Served
 from approvals.actions.transitions import record
 from approvals.actions.way_back_search import RAN, TOOL, of
 from approvals.evaluation.calls import BROKER, GATE, Call
@@ -72,8 +73,10 @@ def _call_for(action: Action, caller) -> Call:
     key = f"compensate:{action.pk}:{tries}"
     reasoning = f"Takes back A-{action.number}."
     own_verb = call["tool"] == TOOL
+    # The gate binds the definition of the tool when it makes the call; an approval is for this server.
+    served = Served(**call["served"], tool_sha256=UNKNOWN) if "served" in call else None
     mode = BROKER if own_verb or call["tool"] == "Bash" else GATE
-    how = {"cwd": call.get("cwd"), "session": "" if mode == BROKER else action.session}
+    how = {"cwd": call.get("cwd"), "served": served}
     return Call(
         call["tool"],
         call["arguments"],

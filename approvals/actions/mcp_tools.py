@@ -25,6 +25,12 @@ class Served:
     runs: str
     sha256: str
     tool_sha256: str
+    undo: dict | None = None  # how the server declares that a call is taken back (approvals.actions.declared_undo)
+
+    @property
+    def identity(self) -> dict:
+        """What tells this server and tool from others."""
+        return {"runs": self.runs, "sha256": self.sha256, "tool_sha256": self.tool_sha256}
 
 
 def bound_with(call, bound: Bound) -> Bound:

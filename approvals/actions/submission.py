@@ -13,6 +13,7 @@ from approvals.actions import (
     asked_again,
     asked_by_run,
     bound_files,
+    declared_undo,
     escalation,
     grants,
     interrupts,
@@ -203,6 +204,7 @@ def _known(call: Call, caller, standing: _Standing) -> Action | None:
     if known is None:
         _refuse_if_ended_by_a_person(call, caller, standing)
         known = _same_call(call, caller.agent) if standing.has_same else None
+        known = known or declared_undo.compensation_for(call, caller.agent)
     return known and end_if_due(known)
 
 
@@ -298,6 +300,7 @@ def _insert(
         action, [("action.submitted", call.by or caller.actor, {"mode": action.mode, "tool": action.tool[:80]}), *told]
     )
     _begin(action, revision, found)
+    declared_undo.note_with(action, call)
     return action
 
 

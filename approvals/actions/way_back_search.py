@@ -3,6 +3,8 @@
 The runner looks when the action begins to need approval (approvals.broker.way_back), and again once it is over.
 """
 
+from datetime import timedelta
+
 from django.db import transaction
 
 from approvals.actions.transitions import record
@@ -18,6 +20,8 @@ TOOL = "Handrail.TakeBack"
 BEFORE, AFTER = "before", "after"
 HANDRAIL = Actor.system("Handrail")
 RAN = (Status.SUCCEEDED, Status.FAILED, Status.UNCERTAIN)
+REPORTED_WITHIN = timedelta(minutes=1)  # of the end of a call, by the gate
+NOT_SAID = "The gate did not say what the call made, so there is nothing to name to the tool that takes it back."
 MAX_WORDS = 500
 MOST = 100  # rows that one sweep handles
 
@@ -56,7 +60,10 @@ def sweep():
     """Have the runners complete them; those of actions that did not run lead nowhere."""
     rows = due().select_related("action__workspace__environment", "action__workspace__runner")
     for row in rows[:MOST]:
-        if row.action.status in RAN and row.action.workspace is not None:
+        if "undo" in row.call:  # which the gate's report completes, if it comes
+            if row.action.ended_at < clock.now() - REPORTED_WITHIN or row.action.status not in RAN:
+                note(row.action, {"state": WayBackState.NONE, "why_not": NOT_SAID}, by=HANDRAIL)
+        elif row.action.status in RAN and row.action.workspace is not None:
             with transaction.atomic():
                 _submit(row.action, AFTER, AFTER)
         else:

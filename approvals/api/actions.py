@@ -13,6 +13,7 @@ from approvals.actions import answer as answers
 from approvals.actions import (
     attention,
     compensations,
+    declared_undo,
     gate,
     interrupts,
     polls,
@@ -102,6 +103,9 @@ class Usage(Strict):
 class Outcome(Strict):
     status: Literal["succeeded", "failed"]
     usage: Usage | None = None
+    made: dict[str, str | int | float | bool | None] | None = Field(
+        None, description="of an MCP tool whose server declares an undo: what its result says of that call's arguments"
+    )
     note: Annotated[str, StringConstraints(max_length=gate.MAX_NOTE)] = ""
 
 
@@ -134,6 +138,12 @@ def _with_messages(answer: dict, caller) -> dict:
     return answer | {"messages": messages_for(caller, answer["session"])}
 
 
+def _served(told: ServedTool | None) -> Served | None:
+    if told is None:
+        return None
+    return Served(**told.dict() | {"undo": declared_undo.check(told.undo.dict()) if told.undo else None})
+
+
 @router.post("/actions", response={200: Whole, 201: Whole} | PROBLEMS)
 def ask(
     request,
@@ -153,7 +163,7 @@ def ask(
         reasoning=body.reasoning,
         expires_in_s=body.expires_in_s,
         schema=body.input_schema,
-        served=Served(**body.mcp.dict()) if body.mcp else None,
+        served=_served(body.mcp),
         idempotency_key=idempotency_key,
         body_hash=calls.sha256(canonical(body.dict(exclude_unset=True))),
     )
@@ -342,7 +352,9 @@ def report(request, action_id: UUID, body: Outcome):
     """Report the outcome: its agent does while the action runs, a reviewer when it is uncertain."""
     caller = request.auth
     usage = body.usage and body.usage.model_dump()
-    gate.outcome(gate.find(action_id, caller=caller), body.status, caller=caller, note=body.note, usage=usage)
+    ended = gate.outcome(gate.find(action_id, caller=caller), body.status, caller=caller, note=body.note, usage=usage)
+    if not caller.is_person and ended.status == ActionStatus.SUCCEEDED:
+        declared_undo.complete(ended, body.made)
     return Status(200, whole(gate.find(action_id, caller=caller)))
 
 

@@ -12,6 +12,13 @@ from workspaces.api.schemas import Strict
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
+class DeclaredUndo(Strict):
+    """How the server of an MCP tool says that a call is taken back, in `_meta` of the tool (docs/undo-outside.md)."""
+
+    tool: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    arguments: dict[str, dict[str, Any]] = Field(description="{name: {argument}, {result} or {value}}")
+
+
 class ServedTool(Strict):
     """What `handrail mcp-gate` says of the server of an MCP tool: it can make a call ask, and never lets one run."""
 
@@ -22,6 +29,7 @@ class ServedTool(Strict):
     tool_sha256: Digest = Field(
         description="of the tool's definition in tools/list; of `null`, which asks, where the server does not say it"
     )
+    undo: DeclaredUndo | None = None
 
 
 class RehearsalOut(Schema):

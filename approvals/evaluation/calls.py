@@ -84,7 +84,7 @@ class Call:
             "workspace": str(self.workspace.pk) if self.workspace else None,
         }
         if self.served is not None:
-            alike["served"] = vars(self.served)
+            alike["served"] = self.served.identity
         return sha256(strict_json.canonical(alike))
 
 

@@ -202,15 +202,19 @@ class Actions:
                 raise
             raise NotAllowed(str(refused), action) from None
 
-    def report(self, action: Action, succeeded: bool, note: str = "") -> Action:
-        """Say how the call ended. Saying it again changes nothing."""
+    def report(self, action: Action, succeeded: bool, note: str = "", *, made: dict | None = None) -> Action:
+        """Say how the call ended. Saying it again changes nothing.
+
+        `made`: what its result said of the arguments of the call that takes it back (docs/undo-outside.md).
+        """
         body = {"status": "succeeded" if succeeded else "failed", "note": note[:MAX_NOTE]}
+        body |= {"made": made} if made else {}
         return self._find(lambda: Action.read(self.http.post(f"/actions/{action.id}/outcome", body)))
 
-    def report_quietly(self, action: Action, succeeded: bool, note: str = ""):
+    def report_quietly(self, action: Action, succeeded: bool, note: str = "", *, made: dict | None = None):
         """Say how the call ended; that the desk can't be told is logged, and changes nothing about the call."""
         try:
-            self.report(action, succeeded, note)
+            self.report(action, succeeded, note, made=made)
         except (Unreachable, Refused) as error:
             logger.warning("%s ended (%s), and the desk could not be told: %s", action.name, note or succeeded, error)
 

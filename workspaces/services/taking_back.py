@@ -19,7 +19,8 @@ from workspaces.operations import needs_approval
 
 KIND = "take_back"
 PUT_BACK = "put_back"
-HEADS, TAGS = "refs/heads/", "refs/tags/"
+HEADS = "refs/heads/"
+TAGS = "refs/tags/"
 MAX_STEPS = 20
 SHORT = 7  # digits of a commit
 # {what is done at a code host: (its words before the number or name is known, and with it)}.

@@ -10,6 +10,7 @@ from handrail_client.actions import Action
 from handrail_client.desk import Handrail
 from handrail_client.gated_calls import edit_notice
 from handrail_client.mcp import messages, protocol
+from handrail_client.mcp.declared_undo import declared, made_by
 from handrail_client.mcp.held_call import Continued, HeldCall
 from handrail_client.mcp.identity import Definition, Server
 
@@ -91,8 +92,10 @@ class Reports:
     def __init__(self, desk: Handrail):
         self._desk, self._telling = desk, []
 
-    def tell(self, action: Action, succeeded: bool, note: str = ""):
-        thread = threading.Thread(target=self._desk.report_quietly, args=(action, succeeded, note), daemon=True)
+    def tell(self, action: Action, succeeded: bool, note: str = "", made: dict | None = None):
+        more = {"made": made} if made else {}
+        how = {"args": (action, succeeded, note), "kwargs": more, "daemon": True}
+        thread = threading.Thread(target=self._desk.report_quietly, **how)
         thread.start()
         self._telling = [each for each in self._telling if each.is_alive()] + [thread]
 
@@ -123,6 +126,7 @@ class Questions:
             call.begin_anew()
         call.definition = describe()
         served = {"runs": self._server.runs, "sha256": self._server.sha256, "tool_sha256": call.definition.sha256}
+        served |= {"undo": undo} if (undo := declared(call.definition.told)) else {}
         more = {"mcp": served, "input_schema": call.definition.schema, "call_id": str(call.message["id"])[:200]}
         more |= {"session": self._session} if self._session else {}
         return HeldCall(self._desk, self._server.tool(call.name), call.arguments, **more)
@@ -138,7 +142,9 @@ class Questions:
             self._keep(_key(call, result.get("requestState")), call)
         elif kind == protocol.COMPLETE:
             is_good = isinstance(result, dict) and not result.get("isError")
-            self.reports.tell(call.used, is_good, "" if is_good else "The server answered with an error.")
+            words = "" if is_good else "The server answered with an error."
+            made = made_by(declared(call.definition.told), result) if is_good else None
+            self.reports.tell(call.used, is_good, words, made)
         if kind != protocol.COMPLETE:
             return None
         return messages.with_notice(message, edit_notice(call.used), in_structure=call.definition.takes_a_note)

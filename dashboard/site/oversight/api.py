@@ -38,6 +38,7 @@ class OversightOut(Schema):
     last: str = Field(alias="to")
     made_at: str
     calls: dict[str, int]
+    undo: dict[str, int] = Field(description="calls that ran by whether they can be undone, and what was taken back")
     reviewers: dict[str, int]
     decisions: dict[str, Any]
     by_tier: list[dict[str, Any]]

@@ -33,7 +33,7 @@ REFERENCES = [
         ACT,
         "Art. 14(4)(d)",
         gettext_lazy("People can decide against it, change it or reverse it."),
-        ("decisions", "by_person"),
+        ("decisions", "by_person", "undo"),
     ),
     Reference(ACT, "Art. 14(4)(e)", gettext_lazy("People can step in and stop it."), ("stops",)),
     Reference(ACT, "Art. 14(5)", gettext_lazy("Where two people have to confirm, two people did."), ("exceptions",)),

@@ -28,7 +28,7 @@ def arrives(team, tmp_path, ref: str):
     """Let the workspace's HEAD arrive at the source, as its own git would push it."""
     bundle = tmp_path / "head.bundle"
     bundle.write_bytes(team.agent.get(f"/workspaces/{team.key}/bundle").body)
-    git(team.source.bare, "fetch", "-q", str(bundle), f"+HEAD:{ref}")
+    git(team.source.bare, "fetch", "-q", "--no-tags", str(bundle), f"+HEAD:{ref}")
 
 
 def taken_back(team, action: dict) -> dict:

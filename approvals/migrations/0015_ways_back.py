@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("approvals", "0013_checked_attempts"),
+        ("approvals", "0014_code_hosts"),
         ("dashboard", "0005_log_checkpoint_timestamp"),
         ("workspaces", "0007_credentials"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
