@@ -1,13 +1,16 @@
-"""`python -m bench.kubernetes build|up|down|load|image`: a real Kubernetes on this machine, of public Go modules.
+"""`python -m bench.kubernetes build|up|down|load|wall|image`: a real Kubernetes on this machine, of public Go modules.
 
     python -m bench.kubernetes build [--kubernetes VERSION]     build its programs once, into a cache
     python -m bench.kubernetes up [--name NAME] [--nodes N]     start it; the last line is the path of its KUBECONFIG
     python -m bench.kubernetes load FILE [--name NAME]          import an image into its nodes
+    python -m bench.kubernetes wall up|down [--name NAME]       keep its pods from opening connections, or let them
     python -m bench.kubernetes down [--name NAME]               end exactly what `up` has started
     python -m bench.kubernetes image --out FILE                 write the image of an environment that names none
 
-The RuntimeClasses are `runc` and `gvisor`. Each node has a network namespace and a control group of its own. Building
-needs Go, gcc, libseccomp-dev and pkg-config, a cluster root and containernetworking-plugins, an image mmdebstrap.
+Its network plug-in, a bridge, does not enforce NetworkPolicies. A wall on each node, up from the start, stands in for
+one: pods open no connection, so the driver of pods takes the cluster. The RuntimeClasses are `runc` and `gvisor`. Each
+node has a network namespace and a control group of its own. Building needs Go, gcc, libseccomp-dev and pkg-config, a
+cluster root and containernetworking-plugins, an image mmdebstrap.
 """
 
 import argparse
@@ -22,15 +25,24 @@ from bench.kubernetes.cluster import Cluster, folder_of
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.kubernetes", description=__doc__.partition("\n")[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, function in (("build", build), ("up", up), ("down", down), ("load", load), ("image", write_image)):
+    for verb, function in (
+        ("build", build),
+        ("up", up),
+        ("down", down),
+        ("load", load),
+        ("wall", wall),
+        ("image", write_image),
+    ):
         asked = verbs.add_parser(verb)
         asked.set_defaults(function=function)
         if verb in ("build", "up"):
             asked.add_argument("--kubernetes", metavar="VERSION", default=programs.KUBERNETES)
-        if verb in ("up", "down", "load"):
+        if verb in ("up", "down", "load", "wall"):
             asked.add_argument("--name", default="default", help="of this cluster; others can exist beside it")
         if verb == "up":
             asked.add_argument("--nodes", type=int, default=2, choices=range(1, 8))
+        if verb == "wall":
+            asked.add_argument("state", choices=["up", "down"])
         if verb == "load":
             asked.add_argument("file", type=Path)
         if verb == "image":
@@ -72,18 +84,17 @@ def up(asked) -> int:
 
 
 def down(asked) -> int:
-    try:
-        Cluster.load(asked.name).down()
-    except FileNotFoundError:
-        raise RuntimeError(f"No cluster {asked.name} runs here.") from None
+    _running(asked.name).down()
     return 0
 
 
 def load(asked) -> int:
-    try:
-        Cluster.load(asked.name).load_image(asked.file)
-    except FileNotFoundError:
-        raise RuntimeError(f"No cluster {asked.name} runs here.") from None
+    _running(asked.name).load_image(asked.file)
+    return 0
+
+
+def wall(asked) -> int:
+    _running(asked.name).wall(up=asked.state == "up")
     return 0
 
 
@@ -94,6 +105,13 @@ def write_image(asked) -> int:
         raise RuntimeError(f"The image was not made: {error}") from error
     print(f"{name}\n{name.rpartition(':')[0]}@{digest}")
     return 0
+
+
+def _running(name: str) -> Cluster:
+    try:
+        return Cluster.load(name)
+    except FileNotFoundError:
+        raise RuntimeError(f"No cluster {name} runs here.") from None
 
 
 def _say(words: str) -> None:

@@ -90,6 +90,7 @@ class Cluster:
         self._start_control_plane()
         for each in self.nodes.values():
             each.make()
+            machine.set_wall(each.namespace, up=True)
             for name, command in each.parts(self.folder / "pki").items():
                 self.parts[name] = Part(command, each.namespace)
                 self.start(name)
@@ -135,6 +136,11 @@ class Cluster:
 
     def mend(self, name: str) -> None:
         machine.set_cable(self.slot, self.nodes[name].number, up=True)
+
+    def wall(self, *, up: bool) -> None:
+        """Let pods open no connection at all, as a NetworkPolicy of all pods would; or let them reach everything."""
+        for each in self.nodes.values():
+            machine.set_wall(each.namespace, up=up)
 
     def load_image(self, archive: Path) -> None:
         """Import an image into every node."""

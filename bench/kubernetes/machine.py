@@ -13,6 +13,7 @@ from workspaces.drivers.processes import start_time
 CGROUPS = Path("/sys/fs/cgroup")
 CNI_RESULTS = Path("/var/lib/cni/results")
 POD_LOGS = Path("/var/log/containers")  # where a kubelet links the logs of its pods, whatever its folder is
+PODS = "pods"  # the bridge of a node's pods
 SLOTS = 31  # clusters side by side
 
 
@@ -73,6 +74,17 @@ def make_namespace(slot: int, node: int) -> str:
 def inside(namespace: str) -> list[str]:
     """Return what comes before a command that runs in a namespace. `ip netns exec` would hide the control groups."""
     return ["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []
+
+
+def set_wall(namespace: str, *, up: bool) -> None:
+    """Let no pod of a node open a connection, or let each; what others open to it passes.
+
+    It stands in for a network plug-in that enforces NetworkPolicies, for a policy of which every pod is the subject.
+    """
+    for chain in ("FORWARD", "INPUT"):
+        for rule in (["-j", "DROP"], ["-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED", "-j", "ACCEPT"]):
+            command = [*inside(namespace), "iptables", "--wait", "-I" if up else "-D", chain, "-i", PODS, *rule]
+            subprocess.run(command, check=up, capture_output=True)
 
 
 def set_cable(slot: int, node: int, *, up: bool) -> None:

@@ -77,7 +77,7 @@ class Node:
     def _network(self) -> dict:
         ranges = [[{"subnet": machine.pods_of(self.slot, self.number)}]]
         ipam = {"type": "host-local", "dataDir": f"{self.folder}/ipam", "ranges": ranges}
-        bridge = {"type": "bridge", "bridge": "pods", "isGateway": True, "hairpinMode": True}
+        bridge = {"type": "bridge", "bridge": machine.PODS, "isGateway": True, "hairpinMode": True}
         bridge["ipam"] = ipam | {"routes": [{"dst": "0.0.0.0/0"}]}
         return {"cniVersion": "1.0.0", "name": self.network, "plugins": [bridge, {"type": "loopback"}]}
 

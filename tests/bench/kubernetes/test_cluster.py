@@ -1,6 +1,7 @@
 """The cluster of `python -m bench.kubernetes up`: real pods on both runtimes, several clusters, and nothing left."""
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -33,12 +34,32 @@ def test_a_pod_on_gvisor_has_a_kernel_of_its_own(pods):
     assert Path("/proc/version").read_text().strip() not in printed
 
 
-def test_pods_of_two_nodes_reach_each_other_and_the_api(pods):
+@pytest.fixture
+def no_wall(kubernetes):
+    kubernetes.wall(up=False)
+    yield
+    kubernetes.wall(up=True)
+
+
+def test_pods_of_two_nodes_reach_each_other_and_the_api(pods, no_wall):
     pods.start("listens", "nc -l -p 7000 -e echo hello", nodeName="n1")
     address = pods.until_running("listens")["status"]["podIP"]
     asked = f"until nc -w 5 {address} 7000 </dev/null; do sleep 0.2; done; nc -w 5 10.96.0.1 443 </dev/null && echo api"
     pods.start("asks", asked, nodeName="n2")
     assert pods.output("asks") == "hello\napi\n"
+
+
+def test_behind_the_wall_a_pod_is_reached_and_reaches_nobody(pods):
+    pods.start("listens", "nc -l -p 7000 -e echo hello", nodeName="n1")
+    address = pods.until_running("listens")["status"]["podIP"]
+    places = [f"{address} 7000", "10.96.0.1 443", f"{machine.address(pods.cluster.slot)} 6443"]
+    places.append(f"{machine.address(pods.cluster.slot, 1)} 10250")
+    asked = "; ".join(f"nc -w 2 {place} </dev/null 2>/dev/null && echo reached" for place in places)
+    pods.start("neighbour", f"{asked}; echo done", nodeName="n1")
+    pods.start("other", f"{asked}; echo done", nodeName="n2")
+    assert (pods.output("neighbour"), pods.output("other")) == ("done\n", "done\n")
+    with socket.create_connection((address, 7000), timeout=10) as asking:
+        assert asking.recv(100) == b"hello\n"
 
 
 def test_a_part_that_is_killed_comes_back_and_pods_go_on(kubernetes, pods):
