@@ -7,6 +7,7 @@ import pytest
 from tests.support.desk import Desk
 from tests.support.product import Product
 from tests.workspaces.drivers.runs import begin, ground, why_not  # noqa: F401 - fixtures
+from tests.workspaces.kubernetes.controller import agent_sandbox  # noqa: F401 - a fixture
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import time
 
 from ..base import DriverError, RunSpec
 from . import states, template
+from .agent_sandbox import AgentSandboxes
 from .cluster import Cluster
 from .pod_source import INSTALLATION, RUN, WORKSPACE, BarePods, PodSource, Wanted
 from .probing import Prober
@@ -116,6 +117,8 @@ def make_source(name: str, cluster: Cluster) -> PodSource:
     """Return the source of pods of this name: HANDRAIL_KUBERNETES_SOURCE."""
     if name == "pods":
         return BarePods(cluster)
+    if name == "agent-sandbox":
+        return AgentSandboxes(cluster)
     raise DriverError(f"There is no source of pods named {name!r}.")
 
 
