@@ -177,6 +177,5 @@ def _shared(host: str) -> dict:
     known = given()
     values = {name: known[name] for name in SHARED if name in known}
     values["HANDRAIL_PUBLIC_URL"] = settings.HANDRAIL_PUBLIC_URL
-    files = {name: settings.KEYS_DIR / name for name in (*same_keys.FILES, "ring")}
-    keys = {name: b64encode(path.read_bytes()).decode() for name, path in files.items() if path.exists()}
+    keys = {name: b64encode(key).decode() for name, key in same_keys.read().items()}
     return {"host": host, "keys": keys, "settings": values | {"HANDRAIL_HOST_NAME": host}}

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from dashboard.files.atomic_write import replace_file
-from dashboard.keys.key_files import make_private
 from dashboard.text.setting_values import given
-from workspaces.host import identity, join_tokens
+from workspaces.host import identity, join_tokens, same_keys
 
 PATH = "/hosts/join"
 TIMEOUT = 30.0  # seconds
@@ -83,10 +82,9 @@ def _detail(refused: urllib.error.HTTPError) -> str:
 
 def _write(url: str, answer: dict):
     """Write keys and settings, each 0600; the settings last, since they make this a member."""
-    make_private(settings.KEYS_DIR)
-    for name, key in answer["keys"].items():
-        if "/" in name or name.startswith("."):
-            raise JoinRefused(f"{url} gave a key of the name {name!r}, which is none.")
-        replace_file(settings.KEYS_DIR / name, b64decode(key))
+    try:
+        same_keys.write({name: b64decode(key) for name, key in answer["keys"].items()})
+    except ValueError as error:
+        raise JoinRefused(f"{url} gave a key that cannot be kept: {error}.") from None
     lines = (f"{name}={value}\n" for name, value in sorted(answer["settings"].items()))
     replace_file(settings.HANDRAIL_MEMBER_FILE, (HEAD.format(url=url) + "".join(lines)).encode())

@@ -4,11 +4,14 @@ A host's row has fingerprints of its keys, never a key. Another one whose keys d
 """
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 
 from django.conf import settings
 
+from dashboard.files.atomic_write import replace_file
 from dashboard.keys import keyring
+from dashboard.keys.key_files import make_private
 from workspaces.models import Runner
 
 FILES = ("secret_key", "vapid", "log")  # in KEYS_DIR; made at the first start
@@ -22,6 +25,21 @@ WHAT_FOR = {
 
 class KeysDiffer(Exception):
     """Another installation on this database has other keys; the text can be shown."""
+
+
+def read() -> dict[str, bytes]:
+    """Return the content of every key file that is made, by its name in keys/."""
+    found = {name: settings.KEYS_DIR / name for name in (*FILES, "ring")}
+    return {name: path.read_bytes() for name, path in found.items() if path.exists()}
+
+
+def write(keys: Mapping[str, bytes]) -> None:
+    """Write key files that `read` returned elsewhere, each 0600. Raise ValueError for what is no name of a key."""
+    make_private(settings.KEYS_DIR)
+    for name, key in keys.items():
+        if "/" in name or name.startswith("."):
+            raise ValueError(f"{name!r} is no name of a key")
+        replace_file(settings.KEYS_DIR / name, key)
 
 
 def fingerprints() -> dict[str, list[str]]:
