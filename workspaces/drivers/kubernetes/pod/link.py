@@ -61,7 +61,11 @@ class Link:
     def let_go(self, timeout_s=5.0):
         """Drop the connection, if there is one; return how much of the stream has been received, which then stays."""
         done = threading.Event()
-        self.cutting = done
+        with self.changing:
+            offered, self.offered = self.offered, None  # one that was not taken yet would be read after this
+            self.cutting = done
+        if offered is not None:
+            offered[0].close()
         self.wake()
         if not done.wait(timeout_s):
             raise OSError("the former connection does not end")
