@@ -14,7 +14,7 @@ HANDRAIL_TEST_REQUIRE ?= browser,bubblewrap,docker,postgres,user,microvm,gettext
 ASK_DATABASE := -m "database and not (product or browser or engine or guest or agents)" --cases 1
 ASK_DATABASE += tests/approvals tests/dashboard tests/workspaces/test_schedules.py
 # Where the tests on a cluster are: collecting all of them takes half a minute.
-KUBERNETES_TESTS := tests/bench/kubernetes tests/workspaces/kubernetes
+KUBERNETES_TESTS := tests/bench/kubernetes tests/workspaces/kubernetes tests/workspaces/drivers/test_contract.py
 # Compiled once, not at each start of a part.
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt hatch_build.py client/pyproject.toml package.json package-lock.json Makefile $(wildcard locale/*/LC_MESSAGES/*.po)

@@ -25,7 +25,7 @@ NOBODY, GUEST_UID = 65534, 1000
 OPTIONS = {
     "docker": {"address": os.environ.get("HANDRAIL_TEST_DOCKER_HOST") or os.environ.get("DOCKER_HOST", "")},
     "microvm": {"images": os.environ.get("HANDRAIL_TEST_MICROVM_IMAGES", "")},
-    "kubernetes": {"at": os.environ.get("HANDRAIL_TEST_KUBERNETES_NAMESPACE", "")},
+    "kubernetes": {},  # filled by `pod_namespace`
 }
 IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
 RUNTIME_CLASS = os.environ.get("HANDRAIL_TEST_RUNTIME_CLASS", "")  # of the pods of this session; "": the default
@@ -239,11 +239,13 @@ def ground():
 
 
 @pytest.fixture
-def begin(ground, require):
+def begin(ground, require, request):
     """`begin("sandbox")`: a Run that is up, ended after the test."""
     made = []
 
     def start(name: str, **fields) -> Running:
+        if name == "kubernetes":
+            OPTIONS[name]["at"] = request.getfixturevalue("pod_namespace")
         if why := why_not(name, "image" not in fields):
             require(name, why)
         if name == "docker":

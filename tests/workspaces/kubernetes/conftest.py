@@ -1,12 +1,10 @@
-"""Pods of a real cluster, and the product on it: `HANDRAIL_TEST_KUBERNETES_NAMESPACE` and KUBECONFIG say which."""
-
-import os
+"""Pods of a real cluster, and the product on it."""
 
 import pytest
 
 from tests.support.desk import Desk
 from tests.support.product import Product
-from tests.workspaces.drivers.runs import begin, ground, why_not  # noqa: F401 - fixtures
+from tests.workspaces.drivers.runs import OPTIONS, begin, ground, why_not  # noqa: F401 - fixtures
 from tests.workspaces.kubernetes.controller import agent_sandbox  # noqa: F401 - a fixture
 
 
@@ -17,12 +15,12 @@ def pod(begin):  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def on_cluster(require, tmp_path_factory):
+def on_cluster(pod_namespace, require, tmp_path_factory):
     """A desk whose workspaces may be pods."""
+    OPTIONS["kubernetes"]["at"] = pod_namespace
     if why := why_not("kubernetes", False):
         require("kubernetes", why)
-    at = os.environ["HANDRAIL_TEST_KUBERNETES_NAMESPACE"]
-    product = Product(tmp_path_factory.mktemp("home"), HANDRAIL_KUBERNETES=at)
+    product = Product(tmp_path_factory.mktemp("home"), HANDRAIL_KUBERNETES=pod_namespace)
     product.start()
     yield Desk(product, product.agent_token("pods"))
     product.stop()

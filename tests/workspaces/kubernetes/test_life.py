@@ -25,3 +25,5 @@ def test_a_pod_from_its_making_to_its_fork(on_cluster):
     desk.post(f"/workspaces/{key}/snapshots/{point}/restore", expect=202)
     desk.settled(key)
     assert desk.run(key, "cat note") == b"one\n"
+    desk.post(f"/workspaces/{key}/stop", expect=202)
+    assert desk.settled(key)["state"] == "stopped"
