@@ -40,7 +40,8 @@ test-all: test-kubernetes test-sqlite test-postgres ## every guest, kill and rou
 
 # One after the other, since they share one cluster and kill parts of it.
 test-kubernetes: setup-tests ## the tests on a Kubernetes cluster, which `python -m bench.kubernetes build` makes the programs of
-	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all -m kubernetes --numprocesses 0 $(KUBERNETES_TESTS) $(ARGS)
+	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(BIN)/python -m bench.kubernetes run \
+		$(PYTEST) --ring all -m kubernetes --numprocesses 0 $(KUBERNETES_TESTS) $(ARGS)
 
 test-sqlite: setup-tests
 	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all -m "not kubernetes" $(LONG_UNTIL:%=--long-until %) $(HEAVY_UNTIL:%=--heavy-until %) $(ARGS)

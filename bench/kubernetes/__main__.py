@@ -1,9 +1,10 @@
-"""`python -m bench.kubernetes build|up|down|load|wall|image`: a real Kubernetes on this machine, of public Go modules.
+"""`python -m bench.kubernetes build|up|down|load|wall|run|image`: a real Kubernetes on this machine, of Go modules.
 
     python -m bench.kubernetes build [--kubernetes VERSION]     build its programs once, into a cache
     python -m bench.kubernetes up [--name NAME] [--nodes N]     start it; the last line is the path of its KUBECONFIG
     python -m bench.kubernetes load FILE [--name NAME]          import an image into its nodes
     python -m bench.kubernetes wall up|down [--name NAME]       keep its pods from opening connections, or let them
+    python -m bench.kubernetes run COMMAND...                   run a command with a cluster that it has alone
     python -m bench.kubernetes down [--name NAME]               end exactly what `up` has started
     python -m bench.kubernetes image --out FILE                 write the image of an environment that names none
 
@@ -14,6 +15,7 @@ cluster root and containernetworking-plugins, an image mmdebstrap.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +50,9 @@ def main() -> int:
         if verb == "image":
             asked.add_argument("--out", type=Path, required=True)
             asked.add_argument("--packages", help=f"in place of those of the base image; {image.SMALL!r} is enough")
+    beside = verbs.add_parser("run")
+    beside.set_defaults(function=run)
+    beside.add_argument("command", nargs=argparse.REMAINDER)
     asked = parser.parse_args()
     try:
         return asked.function(asked)
@@ -96,6 +101,31 @@ def load(asked) -> int:
 def wall(asked) -> int:
     _running(asked.name).wall(up=asked.state == "up")
     return 0
+
+
+def run(asked) -> int:
+    """Run the command with a cluster that is taken away after it; where there can be none, say so in one line.
+
+    It gets KUBECONFIG, HANDRAIL_TEST_KUBERNETES (the cluster's name) and HANDRAIL_TEST_KUBERNETES_NAMESPACE, whose pods
+    have to be *restricted*; the image in HANDRAIL_TEST_KUBERNETES_IMAGE is on every node.
+    """
+    if why := (programs.lacks() if programs.missing() else machine.lacks()):
+        _say(f"Left out, since there is no Kubernetes here: {why}.")
+        return 0
+    programs.build(say=_say)
+    cluster, namespace = Cluster(f"run-{os.getpid()}"), "handrail-tests"
+    try:
+        cluster.up()
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        cluster.create("/api/v1/namespaces", "Namespace", namespace, labels=labels)
+        if archive := os.environ.get("HANDRAIL_TEST_KUBERNETES_IMAGE"):
+            cluster.load_image(Path(archive))
+        names = {"HANDRAIL_TEST_KUBERNETES": cluster.name, "HANDRAIL_TEST_KUBERNETES_NAMESPACE": namespace}
+        return subprocess.run(
+            asked.command, env=os.environ | names | {"KUBECONFIG": str(cluster.kubeconfig)}
+        ).returncode
+    finally:
+        cluster.down()
 
 
 def write_image(asked) -> int:

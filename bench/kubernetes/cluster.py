@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,10 +148,10 @@ class Cluster:
         for each in self.nodes.values():
             self._import(each, archive)
 
-    def create(self, path: str, kind: str, name: str, **fields) -> dict:
+    def create(self, path: str, kind: str, name: str, *, labels: Mapping[str, str] = {}, **fields) -> dict:
         """Create an object in the collection at `path`, /apis/GROUP/VERSION/… or /api/v1/…, and return it."""
         version = "v1" if path.startswith("/api/") else "/".join(path.split("/")[2:4])
-        body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **fields}
+        body = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "labels": dict(labels)}, **fields}
         status, answer = self.api.ask(path, body)
         if status not in (200, 201):
             raise RuntimeError(f"{kind} {name}: {answer}")

@@ -148,6 +148,8 @@ def missing(kubernetes: str = KUBERNETES) -> list[Recipe]:
 
 def build(kubernetes: str = KUBERNETES, say=print) -> None:
     """Build what is missing; CannotBuild if the machine lacks something."""
+    if not missing(kubernetes):
+        return
     with _alone():
         for recipe in missing(kubernetes):
             if why := lacks():

@@ -33,6 +33,8 @@ FIXTURES = {
     "docker": "engine",
     "engine": "engine",
     "kubernetes": "kubernetes",
+    "on_cluster": "kubernetes",
+    "pod": "kubernetes",
     "claude": "claude",
     "real_agents": "agents",
     "s3": "bucket",

@@ -30,6 +30,13 @@ def test_without_go_the_tests_on_a_cluster_are_skipped_with_one_line(no_go):
     )
 
 
+def test_without_go_a_command_that_needs_a_cluster_is_left_out_with_one_line(no_go, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["bench.kubernetes", "run", "touch", str(no_go / "ran"), "-m", "kubernetes"])
+    assert command.main() == 0
+    assert capsys.readouterr().err == "Left out, since there is no Kubernetes here: there is no Go.\n"
+    assert not (no_go / "ran").exists()
+
+
 def test_an_older_go_is_refused(no_go, monkeypatch):
     (no_go / "go").write_text("#!/bin/sh\necho go1.19.8\n")
     (no_go / "go").chmod(0o755)
