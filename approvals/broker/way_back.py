@@ -4,6 +4,7 @@ Before a decision only hosts are asked that the workspace came from, or that the
 chooses the addresses that it pushes to, and an address can carry anything out.
 """
 
+from contextlib import suppress
 from functools import partial
 
 from approvals.actions import way_back_search
@@ -61,12 +62,17 @@ class WayBack(Kind):
 
 
 async def ensure(job, action: Action):
-    """Look for the way back now, just before the action is carried out, unless that was done for this revision."""
+    """Look for the way back just before the action is carried out: its branches may have moved since it was asked.
+
+    The outcome of Handrail's own push says where its branch was, so that is looked at once.
+    """
     action = await job.thread(_action, action.pk)
     row = way_back_search.of(action)
     is_found = row is not None and row.digest == action.digest and row.state != WayBackState.LOOKING
-    if not is_found and await job.thread(way_back_search.is_sought, action):
-        found = await look(job, action)
+    if (is_found and action.tool in PUSHES) or not await job.thread(way_back_search.is_sought, action):
+        return
+    found = await look(job, action)
+    if not is_found or found.get("steps") != row.steps:
         await job.thread(partial(way_back_search.note, action, found, by=way_back_search.HANDRAIL))
 
 
@@ -98,7 +104,8 @@ async def look(job, action: Action) -> dict:
             steps.append(step)
     if found.tags and job.workspace.remote:
         refs = [Ref(job.workspace.remote, TAGS + tag, tag) for tag in found.tags]
-        steps += [step for step in await _refs_at(job, job.workspace.remote, refs) if not step["to"]]
+        with suppress(CloneFailed, Problem):  # the release goes; its tag stays
+            steps += [step for step in await _refs_at(job, job.workspace.remote, refs) if not step["to"]]
     return _found(action, steps, found.commands, why_not, WayBackState.FOUND)
 
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 from approvals.actions.transitions import winner
 from approvals.evaluation.duty import settings_of, zone_of
 from approvals.evaluation.judge import content
-from approvals.models import Action, Channel, NotificationSettings, Status
+from approvals.models import Action, Channel, NotificationSettings, Status, WayBack, WayBackState
 from approvals.notify.going import of_owner
 from approvals.notify.morning import TeamMorning, morning_of
 from approvals.questions import own_questions
@@ -51,7 +51,8 @@ def ask(action: Action, wanted: NotificationSettings, *, private: bool, soon: bo
     reasons = action.revisions.get(number=action.revision).all_reasons
     where = f"{shown(str(action.agent), 80)}{f', {action.workspace.key}' if action.workspace else ''}"
     until = action.expires_at.astimezone(zone_of(wanted))
-    undo = str(UNDO[action.undo][0])
+    is_sought = WayBack.objects.filter(action=action, state=WayBackState.LOOKING).exists()
+    undo = str(UNDO["unknown" if is_sought else action.undo][0])
     title = f"{TIERS[action.tier][0]}, {undo[:1].lower()}{undo[1:]}: {shown(action.title, MAX_TITLE)}"
     reason = shown(reasons[0], MAX_REASON) if reasons else ""
     if action.tool in own_questions.TOOLS:
