@@ -10,7 +10,7 @@ from approvals.api import code_host_webhooks
 from dashboard.admin import register_the_rest
 from dashboard.api import api
 from dashboard.door.walk import refuse_undeclared
-from dashboard.ops import health
+from dashboard.ops import health, host_pages
 from dashboard.site import (
     accounts,
     consumers,
@@ -50,6 +50,7 @@ urlpatterns = [
     path("search/", search.search, name="search"),
     path("live", desk.live, name="live"),
     path("status/", health.status, name="status"),
+    path("status/hosts/<str:host>/<slug:word>/", host_pages.say, name="status-host"),
     path("team/", people.team, name="team"),
     path("teams/", teams.listing, name="teams"),
     path("teams/create/", teams.create, name="team-create"),

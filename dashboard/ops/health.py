@@ -63,4 +63,5 @@ def readyz(request):
 def status(request):
     is_admin = any(request.caller.can("read_hosts", team_id) for team_id in request.caller.team_ids)
     found = {"nav": "status", "findings": doctor.examine(deep=False), "hosts": hosts.shown() if is_admin else []}
+    found["may_manage"] = hosts.may_manage(request.caller)
     return render(request, "dashboard/status.html", found)

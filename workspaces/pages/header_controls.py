@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from workspaces.models import Operation, State, StateCode
+from workspaces.services.hosts import moving
 
 IN_SIGHT = 2  # buttons beside the menu
 
@@ -122,7 +123,9 @@ class Controls:
 
     @property
     def _ends(self) -> list[Control]:
-        found = [self._link(gettext("Archive…"), "workspace-archive")] if self.may_archive else []
+        found = [self._link(gettext("Move…"), "workspace-move")] if self.may_move else []
+        if self.may_archive:
+            found.append(self._link(gettext("Archive…"), "workspace-archive"))
         if self.may_delete and not self.workspace.trashed_at:
             found.append(self._link(gettext("Move to trash…"), "workspace-delete", tone="danger"))
         return found
@@ -182,6 +185,11 @@ class Controls:
     @property
     def may_delete(self) -> bool:
         return self._may("delete_workspace")
+
+    @property
+    def may_move(self) -> bool:
+        movable = self.workspace.state in moving.STATES and not self.workspace.trashed_at
+        return movable and not self.workspace.own_folder and self._may("move_workspace")
 
     @property
     def may_start_agent(self) -> bool:
