@@ -16,8 +16,10 @@ from workspaces.operations import endings, needs_approval
 from workspaces.programs import recordings
 from workspaces.provisioning import isolation
 from workspaces.shim import client
+from workspaces.shim.record import Exit
 
 SHELL = ["bash", "-l"]
+OF_END = ("exit_status", "signal", "error", "oom_kills")  # what the words about an end need
 # Why a terminal ended, by the kind of the operation that ends all programs of a workspace.
 ENDED_BY = {
     "pause": "Ended when the workspace was paused.",
@@ -114,9 +116,9 @@ def how_it_ended(terminal: Terminal, ended_by: str = "") -> tuple[int | None, st
     if terminal.swept_at:
         status = terminal.exit_status
         return status, f"{'Ended' if status is None else f'Exited ({status})'}. The recording was deleted."
-    end = recordings.of(terminal).status().exit
+    outcome = terminal.operation.outcome or {}
+    end = _end_in(outcome) or recordings.of(terminal).status().exit
     if end is None or end.reason == "not_started":
-        outcome = terminal.operation.outcome or {}
         return None, outcome.get("reason") or (end.message() if end else "") or "Ended; exit status unknown."
     if end.reason == "forgotten":
         return None, f"{end.message()[:1].upper()}{end.message()[1:]}"
@@ -127,10 +129,16 @@ def how_it_ended(terminal: Terminal, ended_by: str = "") -> tuple[int | None, st
         if run.end_code in endings.BY_ITSELF:
             return end.exit_status, endings.sentence(run.end_code, run.end_reason)
         ended_by = RUN_ENDED.get(run.end_code, "ended")
-    outcome = terminal.operation.outcome or {}
     if not ended_by and outcome.get("reason_code") == ReasonCode.LOST:
         return end.exit_status, outcome["reason"]
     return end.exit_status, ENDED_BY.get(ended_by) or f"Ended: {end.message()}."
+
+
+def _end_in(outcome: dict) -> Exit | None:
+    """Return the end of the program as its operation's outcome has it, so that a list asks no host."""
+    if "end" not in outcome:
+        return None
+    return Exit(outcome["end"], **{name: outcome[name] for name in OF_END if name in outcome})
 
 
 def cast_of(terminal: Terminal) -> Iterator[str]:

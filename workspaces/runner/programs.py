@@ -182,6 +182,7 @@ async def _follow(job, hosts=None, owner=None) -> dict:
     if end.reason == "not_started":
         return Refused(end.message(), ReasonCode.NOT_STARTED).outcome()
     told = asdict(end) | {
+        "end": end.reason,  # `reason` may become a sentence below
         "words": _end_text(end, job.workspace),
         "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode(),
     }
