@@ -33,7 +33,10 @@ def place(team, agent, settings, tmp_path):
 
 
 def found(workspace) -> list[tuple]:
-    return [(each.first.key, each.then.key, each.files, each.lines) for each in collisions.beside(workspace).collisions]
+    return [
+        (each.first.key, each.then.key, each.files, each.lines)
+        for each in collisions.of_workspace(workspace).collisions
+    ]
 
 
 def test_the_same_lines_and_the_same_file_are_told_apart(place):
@@ -80,7 +83,7 @@ def test_a_pull_request_goes_first_and_the_others_by_age(place):
     PullRequest.objects.create(workspace=three, url="https://x/1", opened_at=now, pushed_at=now, **about)
     assert [each.key for each in collisions.merge_order([two, one, three])] == ["three", "one", "two"]
     assert [(first, then) for first, then, *_ in found(two)] == [("three", "two"), ("one", "two")]
-    assert [each.key for each in collisions.beside(two).order] == ["three", "one", "two"]
+    assert [each.key for each in collisions.of_workspace(two).order] == ["three", "one", "two"]
 
 
 def test_list_workspace_and_api_show_it(place, lena, vera, browser_of, team, read):

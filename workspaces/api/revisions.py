@@ -63,7 +63,7 @@ def list_collisions(request, key: str):
     """Say which open workspaces of the team change the same files as this one, as of the newest snapshots."""
     workspace = find(request, key)
     seen = set(Workspace.objects.visible_to(request.auth).values_list("pk", flat=True))
-    found = collisions.beside(workspace)
+    found = collisions.of_workspace(workspace)
     told = [
         {
             "workspace": each.other(workspace).key,

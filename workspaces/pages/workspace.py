@@ -129,7 +129,7 @@ def timeline(request, team, key):
             "timeline": entries,
             "only_files": only_files,
             "day": day,
-            "colliding": collisions.beside(head.workspace),
+            "colliding": collisions.of_workspace(head.workspace),
             "may_rebase": request.caller.can("use_workspace", head.workspace.team_id),
         },
     )

@@ -78,7 +78,7 @@ def open_places(rows) -> list[Workspace]:
     return list(rows.order_by("-last_active_at")[: 4 * MAX_PLACES])
 
 
-def beside(workspace: Workspace) -> Colliding:
+def of_workspace(workspace: Workspace) -> Colliding:
     """Return how a workspace collides with others of its team."""
     if not workspace.remote:
         return Colliding([], [])

@@ -4,6 +4,7 @@
 steps leaves what the next reading continues.
 """
 
+import logging
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -16,14 +17,17 @@ from approvals.models import Heard, HeardKind, Spoken, Task, TaskAttempt, TaskTh
 from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.people.access import caller_of
+from dashboard.problems import Problem
 from workspaces import code_hosts
 from workspaces.code_hosts import CodeHost, threads
 from workspaces.code_hosts.threads import Check, Comment, Pull
 from workspaces.models import PullRequest
 
+logger = logging.getLogger("handrail.queue")
 SOON, LATER = timedelta(seconds=30), timedelta(minutes=5)  # between two readings of a thread
 LIVELY = timedelta(hours=2)  # after the last change, in which it is read soon
 MAX_COMMENTS = 1000  # that one reading takes
+MOST = 10  # threads that one step follows, as its time is limited
 
 
 @dataclass
@@ -51,25 +55,38 @@ def step() -> int:
             task=task, defaults={"team_id": task.team_id, "read_at": now, "changed_at": now}
         )
     rows = TaskThread.objects.due(now).select_related("team", "repository", "task__team", "pull", "follower")
-    return sum(_follow(thread) for thread in rows.order_by("read_at") if connecting.claim(thread, now))
+    return sum(_claim_and_follow(thread) for thread in rows.order_by("read_at")[:MOST])
 
 
-def _follow(thread: TaskThread) -> bool:
+def _claim_and_follow(thread: TaskThread) -> bool:
+    if not connecting.claim(thread, clock.now()):
+        return False
+    try:
+        _follow(thread)
+    except Exception:  # the others are followed; this one again once its claim is over
+        logger.exception("the thread of the task %s could not be followed", thread.task_id)
+    return True
+
+
+def _follow(thread: TaskThread):
     _note_pull(thread)
     address, kind = connecting.address_of(thread.task, thread.repository)
     try:
         reading = connecting.ask(thread.team, address, kind, lambda host: _read(host, thread))
+        TaskThread.objects.filter(pk=thread.pk).exclude(problem="").update(problem="")
+        thread.problem = ""
         _take(thread, reading, _origin(address))
         _speak(thread, reading, address, kind)
     except Unread as error:
         fields = {"problem": str(error)[:500], "read_at": clock.now() + connecting.AFTER_A_PROBLEM}
+    except Problem as refused:
+        fields = {"problem": refused.detail[:500], "read_at": clock.now() + connecting.AFTER_A_PROBLEM}
     else:
         thread.refresh_from_db(fields=["changed_at", "archived_at", "problem"])
         is_over = thread.archived_at is not None and not thread.spoken.filter(spoken_at=None).exists()
         wait = SOON if thread.changed_at > clock.now() - LIVELY else LATER
         fields = {"read_at": None if is_over else clock.now() + wait}
     TaskThread.objects.filter(pk=thread.pk).update(**fields)
-    return True
 
 
 def _origin(address: str) -> str:

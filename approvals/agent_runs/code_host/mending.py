@@ -18,6 +18,7 @@ from dashboard.models import Actor, Team
 from dashboard.people.access import Caller, caller_of
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle
+from workspaces.code_hosts.base import MAX_BODY
 from workspaces.models import Operation, State
 from workspaces.services import pull_requests
 
@@ -46,7 +47,8 @@ def open_pull_request(task: Task, *, caller: Caller) -> Operation:
     workspace, branch = attempt.workspace, branch_of(attempt.workspace)
     texts = pull_requests.describe(workspace, branch)
     number = TaskThread.objects.filter(task=task).values_list("number", flat=True).first()
-    body = f"{texts['body']}\n\nCloses #{number}." if number else texts["body"]
+    closes = f"\n\nCloses #{number}." if number else ""
+    body = texts["body"][: MAX_BODY - len(closes)] + closes
     wish = {
         "branch": branch,
         "base": "" if COMMIT.fullmatch(task.base) else task.base,
