@@ -3,7 +3,8 @@
 from approvals import agent_runs
 from approvals.actions import drills, escalation, expiry, gate
 from approvals.agent_runs import trials
-from approvals.agent_runs.attempts import checking
+from approvals.agent_runs.attempts import checking, reviewing
+from approvals.line_comments import reviewers
 from approvals.models import LogTarget
 from approvals.notify import agent_runs as agent_run_notices
 from approvals.notify import going, notices, scheduled
@@ -25,7 +26,7 @@ def follow_agents() -> int:
 
     Return how many were looked at.
     """
-    looked_at = agent_runs.step() + trials.step() + checking.step()
+    looked_at = agent_runs.step() + trials.step() + checking.step() + reviewing.step(reviewers.write)
     agent_run_notices.tell_all()
     return looked_at
 

@@ -58,6 +58,9 @@ class Ports(Protocol):
     def tasks_of(self, workspaces) -> dict:
         """Return {id of a workspace: id of the task at which it is an attempt}; others have no entry."""
 
+    def is_review(self, workspace) -> bool:
+        """Return whether a reviewer looks at a copy there, from which nothing is pushed."""
+
     def used_by_agents(self, team_id, since: datetime) -> tuple:
         """Return (tokens, cost) that the team's started agents have used or reserved at models since then."""
 

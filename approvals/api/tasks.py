@@ -45,6 +45,7 @@ class NewTask(Strict):
     attempts: list[NewAttempt] = Field(default_factory=lambda: [NewAttempt()], min_length=1, max_length=MAX_ATTEMPTS)
     budget: Budget | None = Field(None, description="of each attempt")
     source: str = Field("", max_length=MAX_SOURCE, description="where it comes from; one task for each")
+    reviewer: NewAttempt | None = Field(None, description="comments on the lines of each attempt, and merges nothing")
 
 
 class WhichAttempt(Strict):
@@ -74,6 +75,8 @@ class AttemptOut(Schema):
     cost: float
     asks: int = Field(description="calls for which a person was asked")
     waiting: int = Field(description="of those, the ones that wait now")
+    findings: int = Field(description="of the reviewer, which are drafts of comments on lines")
+    review_problem: str = Field(description="why there was no review, or only a part of it")
     chosen: bool
     in_trash_until: datetime | None
 
@@ -104,6 +107,7 @@ class TaskOut(Schema):
     commit: str = Field(description="that all attempts began with; empty until the first was cloned")
     environment: str
     budget: dict
+    reviewer: dict = Field(description="{agent, model?}; empty without one")
     asked_by: str | None
     state: Annotated[str, Field(description=", ".join(STATES))]
     chosen: int | None = Field(description="the number of an attempt")
@@ -218,7 +222,7 @@ def _shown(task: Task) -> dict:
 
 def _out(stands: TaskStands) -> dict:
     task = stands.task
-    names = ("id", "title", "text", "source", "repository", "base", "commit", "environment", "budget")
+    names = ("id", "title", "text", "source", "repository", "base", "commit", "environment", "budget", "reviewer")
     return {name: getattr(task, name) for name in (*names, "created_at", "changed_at")} | {
         "asked_by": task.asked_by.get_username() if task.asked_by else None,
         "state": str(stands.state),
@@ -257,6 +261,8 @@ def _attempt(stands: AttemptStands) -> dict:
         "cost": stands.cost,
         "asks": stands.asks,
         "waiting": stands.waiting,
+        "findings": attempt.findings,
+        "review_problem": attempt.review_problem,
         "chosen": attempt.chosen,
         "in_trash_until": stands.workspace.purge_at if stands.workspace.trashed_at else None,
     }

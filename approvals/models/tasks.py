@@ -45,6 +45,7 @@ class Task(models.Model):
     commit = models.CharField(max_length=64, blank=True)  # what `base` was for the first clone; the others follow it
     environment = models.CharField(max_length=80)
     budget = models.JSONField(default=dict, blank=True)  # of each attempt: {minutes?, tokens?, cost?}
+    reviewer = models.JSONField(default=dict, blank=True)  # who reviews each attempt: {agent, model?}
     asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     end = models.CharField(max_length=10, choices=TaskEnd, blank=True)  # "" while it is open
     created_at = models.DateTimeField()
@@ -73,6 +74,10 @@ class TaskAttempt(models.Model):
     run = models.OneToOneField(AgentRun, models.SET_NULL, null=True, blank=True, related_name="attempt")
     chosen = models.BooleanField(default=False)
     checked_at = models.DateTimeField(null=True, blank=True)  # when its checks were started after its agent was done
+    review = models.OneToOneField(AgentRun, models.SET_NULL, null=True, blank=True, related_name="review_of")
+    reviewed_at = models.DateTimeField(null=True, blank=True)  # when the reviewer's findings were taken
+    findings = models.PositiveSmallIntegerField(default=0)  # of the reviewer, that became drafts of comments
+    review_problem = models.CharField(max_length=500, blank=True)  # why there was no review, or only a part of it
     thrown_at = models.DateTimeField(null=True, blank=True)  # since when it is in the trash, or on its way there
 
     class Meta:

@@ -33,6 +33,7 @@ from workspaces.services import collisions
 from workspaces.services.environments import newest
 
 BY_HAND = "hand"
+REVIEWED = "reviewer"  # `with` of the address of a form that has two agents and a reviewer
 MOST_ATTEMPTS = 3  # that the form offers
 MOST_HEARD = 50  # comments and checks of its thread that the page of a task shows
 MOST = 10  # tasks in a list of those that are open
@@ -48,7 +49,7 @@ def open_tasks(caller, most: int = MOST, **only) -> list[TaskStands]:
 class NewTaskForm(forms.Form):
     """`wish()` is what `attempts.make` takes, `team()` whose task it is."""
 
-    FIRST = ("title", "text", "place", "attempt_1", "attempt_2", "attempt_3")
+    FIRST = ("title", "text", "place", "attempt_1", "attempt_2", "attempt_3", "reviewer")
 
     title = forms.CharField(label=gettext_lazy("Title"), max_length=MAX_TITLE)
     text = forms.CharField(
@@ -62,6 +63,13 @@ class NewTaskForm(forms.Form):
     attempt_1 = forms.ChoiceField(label=gettext_lazy("First attempt"))
     attempt_2 = forms.ChoiceField(label=gettext_lazy("Second attempt"), required=False)
     attempt_3 = forms.ChoiceField(label=gettext_lazy("Third attempt"), required=False)
+    reviewer = forms.ChoiceField(
+        label=gettext_lazy("Reviewer"),
+        required=False,
+        help_text=gettext_lazy(
+            "Comments on the lines of each attempt as drafts of yours. It works on a copy and merges nothing."
+        ),
+    )
     repository = forms.CharField(
         label=gettext_lazy("Repository"),
         required=False,
@@ -102,6 +110,14 @@ class NewTaskForm(forms.Form):
         self.fields["attempt_1"].choices = [*programs, by_hand]
         for name in ("attempt_2", "attempt_3"):
             self.fields[name].choices = [("", gettext("None")), *programs, by_hand]
+        self.fields["reviewer"].choices = [("", gettext("None")), *programs]
+        self.programs = [name for name, _ in programs]
+
+    def fill_in_reviewed(self):
+        """Fill in two agents and a reviewer: the programs that the environments have, each at most once if possible."""
+        if self.programs:
+            chosen = (self.programs * 3)[:3]
+            self.initial |= dict(zip(("attempt_1", "attempt_2", "reviewer"), chosen, strict=True))
 
     @property
     def first_fields(self) -> list:
@@ -126,6 +142,7 @@ class NewTaskForm(forms.Form):
             "environment": self.environments[given["place"]].name,
             "attempts": [{"agent": "" if each == BY_HAND else each} for each in chosen if each],
             "budget": {"minutes": given["minutes"]},
+            "reviewer": {"agent": given["reviewer"]},
         }
 
 
@@ -144,6 +161,8 @@ def new(request):
     form = NewTaskForm(
         request.POST or None, teams=teams, initial={name: value for name, value in given.items() if value}
     )
+    if parameters(request, "with")["with"] == REVIEWED:
+        form.fill_in_reviewed()
     if request.method != "POST":
         return _form_page(request, form)
     return take_form(
@@ -197,7 +216,7 @@ def _colliding(stands: TaskStands) -> collisions.Colliding | None:
     """Return how the chosen attempt collides with other work; without one all that are kept."""
     if stands.task.end:
         return None
-    found = [collisions.beside(each.workspace) for each in ([stands.chosen] if stands.chosen else stands.kept)]
+    found = [collisions.of_workspace(each.workspace) for each in ([stands.chosen] if stands.chosen else stands.kept)]
     order = list(dict.fromkeys(place for each in found for place in each.order))
     return collisions.Colliding([one for each in found for one in each.collisions], order)
 

@@ -12,6 +12,7 @@ from approvals.actions.transitions import agents_running as agents_at_work
 from approvals.actions.transitions import name_of as name_of_action
 from approvals.agent_runs import scheduled as agent_jobs
 from approvals.agent_runs.attempts.making import agreed_commit, tasks_of
+from approvals.agent_runs.attempts.reviewing import is_review
 from approvals.agent_runs.model_relay.accounts import used_by_agents
 from approvals.agent_runs.requests import work_began_at
 from approvals.agent_runs.turns import program_variables

@@ -5,7 +5,7 @@ from approvals.actions import expiry, way_back_search
 from approvals.actions.asked_snapshots import asking
 from approvals.agent_runs import following as agents
 from approvals.agent_runs import trials
-from approvals.agent_runs.attempts import checking
+from approvals.agent_runs.attempts import checking, reviewing
 from approvals.agents import parts
 from approvals.broker import quarantine_cards
 from approvals.broker.asked_snapshot import AskedSnapshot
@@ -33,7 +33,14 @@ def register():
         Sweep(way_back_search.sweep, way_back_search.due),
         Sweep(
             tasks.follow_agents,
-            lambda: (agents.open_here(), trials.open_here(), checking.due(), notices_of_agents.untold()),
+            lambda: (
+                agents.open_here(),
+                trials.open_here(),
+                checking.due(),
+                reviewing.to_review(),
+                reviewing.reviewed(),
+                notices_of_agents.untold(),
+            ),
         ),
         *map(Sweep, (hook_watch.sweep, quarantine_cards.sweep, following.sweep)),
     ]

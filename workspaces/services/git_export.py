@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict
-from workspaces import code_hosts, lifecycle, operations
+from workspaces import code_hosts, extensions, lifecycle, operations
 from workspaces.models import Operation, Workspace
 from workspaces.operations import needs_approval, runner_client
 from workspaces.provisioning.git import names
@@ -36,9 +36,11 @@ def push(workspace, branch: str, *, by: Actor, sha: str = "", seen: str = "") ->
 
 
 def check_push(workspace, branch: str, *, field: str = "branch"):
-    """Problem 409 if the workspace has no git source, 422 for an invalid branch name, which `field` holds."""
+    """Problem 409 without a git source and for a reviewer's copy, 422 for an invalid branch, which `field` holds."""
     if not workspace.remote:
         raise conflict(f"{workspace.key} was not created from a git address, so there is nowhere to push.")
+    if extensions.ports.is_review(workspace):
+        raise conflict(f"{workspace.key} is the copy of a reviewer, from which nothing is pushed.")
     names.check_branch(branch, field=field)
 
 

@@ -34,9 +34,9 @@ def require(caller: Caller, team):
 def make(team: Team, wish: dict, *, caller: Caller) -> tuple[Task, bool]:
     """Make a task and its attempts, all or nothing; return (task, True if it is new).
 
-    `wish`: {title, text?, repository?, base?, environment, attempts: [{agent?, model?}], budget?, source?}. A task
-    that has this `source` is returned as it is. `budget` {minutes?, tokens?, cost?} is that of each attempt. Problem
-    403, 409, 422 with its `field`.
+    `wish`: {title, text?, repository?, base?, environment, attempts: [{agent?, model?}], budget?, source?, reviewer?:
+    {agent, model?}}. A task that has this `source` is returned as it is. `budget` {minutes?, tokens?, cost?} is that of
+    each attempt. Problem 403, 409, 422 with its `field`.
     """
     require(caller, team)
     refuse_when_stopped(team.pk)
@@ -48,6 +48,7 @@ def make(team: Team, wish: dict, *, caller: Caller) -> tuple[Task, bool]:
     source = lifecycle.check_source(team, asked)
     fields |= {"environment": environment.name, "repository": asked.get("git", ""), "base": asked.get("ref", "")}
     jobs = [_job(environment, team, each, fields) for each in _attempts(wish)]
+    fields |= {"reviewer": _reviewer(environment, team, wish, fields)}
     with Team.objects.turn(team.pk):
         if known := _with_source(team, fields["source"]):
             return known, False
@@ -109,6 +110,15 @@ def _job(environment: Environment, team: Team, attempt: dict, fields: dict) -> d
     job |= {f"budget_{name}": value for name, value in fields["budget"].items()}
     requests.check(environment, team, job)
     return job
+
+
+def _reviewer(environment: Environment, team: Team, wish: dict, fields: dict) -> dict:
+    """Return the checked reviewer of a wish, {} without one. Problem 409, 422."""
+    given = wish.get("reviewer") or {}
+    if not given.get("agent"):
+        return {}
+    _job(environment, team, given, fields)
+    return {name: given[name] for name in ("agent", "model") if given.get(name)}
 
 
 def _begin(task: Task, number: int, key: str, job: dict | None, source: dict, caller: Caller):
