@@ -1,4 +1,4 @@
-"""A walk that found what watching had missed: it is in the log, in the metrics and at the workspace, and watching ends."""
+"""What watching missed and a walk found: it is in the log, in the metrics and at the workspace, and watching ends."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_missed_change_is_kept_and_counted_and_ends_watching(up, team, lena, t
     assert "src/deep" in found.watching["why"]
     assert Event.objects.filter(verb="workspace.watch_alarm").count() == 1
     assert f"{name} 1.0" in api(token_of(lena)).get("/metrics").content.decode()
-    assert api(token_of(lena)).get(f"/workspaces/{up.key}").json()["watching"] == found.watching
+    assert api(token_of(lena)).get(f"/api/v1/workspaces/{up.key}").json()["watching"] == found.watching
     assert watching.of(found) is None
 
 
@@ -47,4 +47,11 @@ def test_how_it_is_watched_is_kept_while_it_is_up(up):
     assert not Event.objects.filter(verb="workspace.watch_alarm").exists()
     watching.of(up)
     watching.drop(up)
+    assert Workspace.objects.get(pk=up.pk).watching == {}
+
+
+def test_a_runner_that_starts_watches_nothing_yet(up):
+    runner = Runner.objects.get(host="here")
+    Workspace.objects.filter(pk=up.pk).update(runner=runner, watching={"how": "fanotify", "why": "of before"})
+    watching.forget_earlier(runner)
     assert Workspace.objects.get(pk=up.pk).watching == {}

@@ -30,7 +30,7 @@ from workspaces.host import identity, paths
 from workspaces.models import Operation, Phase, Runner
 from workspaces.provisioning import isolation
 from workspaces.provisioning.git.running import delete_keys
-from workspaces.runner import reached, rootfs, server, working
+from workspaces.runner import reached, rootfs, server, watching, working
 from workspaces.runner.code_host.door import Doors
 from workspaces.runner.driver_probes import DriverProbes
 from workspaces.runner.job import Job
@@ -116,6 +116,7 @@ class Daemon:
         self._stopping = stopping
         await self.thread(self.lead.take)
         self.row = await self.thread(identity.register)
+        await self.thread(watching.forget_earlier, self.row)
         stop_listening = listen(self.runtime / "nudge", self._wake)
         hints.listen_forever(hints.RUNNERS, operations.wake_runner_here)
         serving = await self._serve()

@@ -41,6 +41,11 @@ def drop(workspace):
         Workspace.objects.filter(pk=workspace.pk).update(watching={})
 
 
+def forget_earlier(runner):
+    """Clear what an earlier process of a runner noted: its watches ended with it."""
+    Workspace.objects.filter(runner=runner).exclude(watching={}).update(watching={})
+
+
 def note(workspace, watched: Watched | None, by):
     """Save how it is watched, and an alarm: a walk found what the watch had missed, which is off from then on."""
     if watched is None:
