@@ -11,7 +11,7 @@ from tests.support import CHECKOUT
 
 
 @pytest.mark.timeout(500)  # some thirty pods, one after the other
-def test_it_prints_what_holds(kubernetes, busybox_image, agent_sandbox, tmp_path):
+def test_it_prints_what_holds(kubernetes, busybox_image, agent_sandbox, tmp_path, tmp_path_factory):
     script = CHECKOUT / "deploy/kubernetes/prove.sh"
     done = subprocess.run(
         [script, "--image", busybox_image, "--namespace", f"prove-{os.getpid()}", "--drain"],
@@ -19,6 +19,7 @@ def test_it_prints_what_holds(kubernetes, busybox_image, agent_sandbox, tmp_path
             "PATH": f"{programs.program('kubectl').parent}:{os.environ['PATH']}",
             "KUBECONFIG": str(kubernetes.kubeconfig),
             "TMPDIR": str(tmp_path),
+            "KUBECACHEDIR": str(tmp_path_factory.mktemp("cache")),
         },
         capture_output=True,
         text=True,
