@@ -159,7 +159,7 @@ class Store:
             started_ns = live.begin()
             thorough = thorough or not live.is_ctime_trusted()
             scan = live.scan(sink, self._cache(path, stamp), thorough=thorough, started_ns=started_ns)
-        scan.leaves_out, scan.shown = rules, tree.shown
+        scan.leaves_out, scan.shown, scan.shared = rules, tree.shown, tree.shared
         return scan
 
     def _cache(self, path: Path, stamp: tuple, folders: dict | None = None) -> StatCache:

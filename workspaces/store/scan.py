@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 import threading
+from collections.abc import Callable
 
 from . import blocks, mount_point
 from .depth import MAX_DEPTH, RAISE_LIMITS_AT, raise_limits
@@ -55,6 +56,7 @@ class Scan:
         self.inspect: Inspect | None = None
         self.leaves_out: LeavesOut | None = None
         self.shown: mount_point.Shown | None = None
+        self.shared: Callable[[os.stat_result], Entry | None] | None = None  # see `tree.LocalTree`
         self.cancel: threading.Event | None = None
         self.report: Report | None = None
         self.for_restore = False  # then a folder that holds only the mount point is listed, empty
@@ -254,7 +256,7 @@ class Scan:
                     row, reason = self._folder(fd, node, text, name, found, twin, depth)
                 elif known is not None:
                     return known, found, True
-                elif row := self._row_of_twin(fd, name, found, twin):
+                elif row := self._row_of_shared(name, found) or self._row_of_twin(fd, name, found, twin):
                     reason = ""
                 else:
                     row, found, reason = self._reader.row(fd, name, prefix + text, found)
@@ -271,6 +273,14 @@ class Scan:
             return row, found, trusted
         self._skip(node, text, "changed its type during each read")
         return make_row(name, found, NOTHING, flags=UNKEPT), found, False
+
+    def _row_of_shared(self, name: bytes, found: os.stat_result) -> Row | None:
+        """Return a row with the content of the entry that a file is proved to be, without reading it."""
+        entry = self.shared(found) if self.shared else None
+        if entry is None:
+            return None
+        extras = {tag: value for tag, value in entry.extras.items() if tag == XATTRS}
+        return make_row(name, found, entry.content, flags=entry.flags, extras=extras)
 
     def _row_of_twin(self, fd: int, name: bytes, found: os.stat_result, twin: Entry | None) -> Row | None:
         """Return a row with the content of a twin of equal size and mtime, else None. Full comparisons have no twin."""

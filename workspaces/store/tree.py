@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .file_reader import LeavesOut
     from .files import LocalFiles
     from .mount_point import Shown
+    from .objects import Entry
     from .plan import Plan
     from .staging import Tick
     from .watch import Watched
@@ -34,6 +35,7 @@ class LocalTree:
     `home` is a second folder whose entries `files("home")` can access. `rules`, if set, is asked at each scan which
     entries are left out of snapshots, and untouched by a restore. `shown`, if set, returns the digests of what was put
     at the mount point (`mount_point.write`). `watched`, if set, knows what may have changed since the last snapshot.
+    `shared`, if set, returns the stored entry that a file is proved by its stat to be, so that it is not read.
     `is_mapped`: programs may write to its files through shared mappings, so the file system is synced before a scan.
     """
 
@@ -50,6 +52,7 @@ class LocalTree:
         self.shown: Shown | None = None
         self.watched: Watched | None = None
         self.is_mapped = True
+        self.shared: Callable[[os.stat_result], Entry | None] | None = None
 
     @contextmanager
     def opened(self) -> Iterator[LocalLive]:

@@ -1,17 +1,21 @@
 """kill -9 of the runner while a command is tried, and while its result is applied: the old files or the new ones."""
 
+import os
 import time
 import urllib.error
+from pathlib import Path
 
 import pytest
 
 from tests.approvals.actions.test_rehearsals import Rehearsing
 from tests.approvals.actions.test_rehearsals_elsewhere import WISHES, begin
+from tests.support.mounts import NO_FUSE
 from tests.support.product import Product
 
 from ..conftest import ACTIONS
 
 TRIED = ("rehearse.copied", "rehearse.started", "rehearse.ran", "rehearse.stored")
+MOUNTED = "rehearse.mounted"  # where nothing is copied: the snapshot is mounted, and no overlay lies over it yet
 APPLIED = ("restore.frozen", "apply.consumed", "apply.placed")
 FILES = 20
 at_every_point = pytest.mark.parametrize("desk", ["sandbox", "docker"], indirect=True)
@@ -22,7 +26,7 @@ in_a_guest = pytest.mark.parametrize("desk", ["microvm"], indirect=True)
 @pytest.fixture(scope="module")
 def desk(request, tmp_path_factory, require):
     folder = tmp_path_factory.mktemp("crashes")
-    armed = {"HANDRAIL_FAILPOINT": ",".join(f"{point}:{folder / point}" for point in (*TRIED, *APPLIED))}
+    armed = {"HANDRAIL_FAILPOINT": ",".join(f"{point}:{folder / point}" for point in (*TRIED, MOUNTED, *APPLIED))}
     if request.param in WISHES:
         desk = begin(request.param, folder / "home", require, **armed)
     else:
@@ -62,6 +66,15 @@ def until(look, within=180):
 @pytest.mark.parametrize("point", TRIED)
 def test_killed_while_it_is_tried(desk, arm, point):
     kill_while_it_is_tried(desk, arm, point)
+
+
+@pytest.mark.skipif(NO_FUSE != "" or os.geteuid() != 0, reason=NO_FUSE or "only root mounts overlays")
+@pytest.mark.parametrize("desk", ["sandbox"], indirect=True)
+@pytest.mark.parametrize("point", [MOUNTED, *TRIED])
+def test_killed_with_an_overlay_nothing_stays_mounted(desk, arm, point):
+    kill_while_it_is_tried(desk, arm, point)
+    mounted = Path("/proc/self/mounts").read_text()
+    assert [line for line in mounted.splitlines() if str(desk.product.home) in line] == []
 
 
 @in_a_guest

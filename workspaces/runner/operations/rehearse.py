@@ -6,6 +6,7 @@ import os
 import subprocess
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
@@ -17,11 +18,11 @@ from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import with_repository
 from workspaces.drivers.sandbox.driver import UID
 from workspaces.envelope.envelope import MEDIUM
-from workspaces.host import paths
+from workspaces.host import paths, team_stores
 from workspaces.models import ReasonCode, Rehearsal, RehearsalStatus, State
 from workspaces.operations.needs_approval import is_hook_file
 from workspaces.provisioning import capacity
-from workspaces.runner import programs, snapshots
+from workspaces.runner import programs, rehearsal_overlay, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.measure.disk_quota import disk_usage
 from workspaces.runner.refusals import Refused
@@ -31,7 +32,6 @@ from workspaces.runner.rehearsal_rules import RehearsalRules
 from workspaces.runner.run_spec import agents_spec, uid_of
 from workspaces.services import rehearsals
 from workspaces.shim import client
-from workspaces.store import LocalTree
 from workspaces.store.file_reader import LEFT_OUT
 
 MAX_SECONDS = 600
@@ -94,40 +94,42 @@ async def _rehearse(job) -> dict:
     failpoint("rehearse.copied")
     ended, after = await _run(job, scratch, masks)
     obstacle = await job.thread(masks.lift) if masks else ""
-    after = after or await job.thread(_scan, job, _tree_of(scratch))
+    after = after or await job.thread(_scan, job, rehearsal_overlay.tree(scratch))
     failpoint("rehearse.stored")
     return await job.thread(_findings, job, base, after, ended, masks, obstacle)
 
 
 async def _copy(job, scratch: Path):
-    """Store the live files, and make a copy of them from the store. Return the store's snapshot.
+    """Store the live files, and lay an overlay over them, or copy them from the store. Return the store's snapshot.
 
     Those of a guest at rest are the newest snapshot's.
     """
     async with job.lock(), job.open_tree(read=True) as tree:
         await job.recover_tree()
         base = await job.thread(snapshots.scan, job.workspace, tree, cancel=job.cancel)
+    store = await job.thread(snapshots.store_of, job.workspace)
+    owner = job.driver.file_owner(uid_of(job.workspace).get("uid"))
+    if rehearsal_overlay.is_possible(job.driver):
+        options = await job.thread(team_stores.mount_options)
+        at_point = partial(failpoint, "rehearse.mounted")
+        if await job.thread(rehearsal_overlay.lay, store, base.tree, scratch, owner, options, at_point):
+            await job.thread(_make_folder, scratch / "home")
+            return base
     # What a guest gets is written twice: into a folder, and from there onto its disk.
     room = base.bytes * (2 if job.driver.capabilities.files_need_run else 1)
     if await job.thread(capacity.free_bytes) < room + settings.HANDRAIL_RESERVE_BYTES:
         raise Refused("The disk has no room for a copy of the files.")
     for name in ("tree", "home"):
         await job.thread(_make_folder, scratch / name)
-    store = await job.thread(snapshots.store_of, job.workspace)
-    owner = job.driver.file_owner(uid_of(job.workspace).get("uid"))
     if job.driver.capabilities.files_need_run and os.geteuid() == 0:
         owner = (UID, UID)  # the guest's user: of files that seem to be others', set-user-ID bits are not restored
     how = {"journal": scratch / "journal", "owner": owner, "cancel": job.cancel}
-    await job.thread(store.restore, base.tree, _tree_of(scratch), **how)
+    await job.thread(store.restore, base.tree, rehearsal_overlay.tree(scratch), **how)
     return base
 
 
 def _make_folder(path: Path):
     path.mkdir(mode=0o755, parents=True)
-
-
-def _tree_of(scratch: Path) -> LocalTree:
-    return LocalTree(scratch / "tree", cache=scratch / "scan")
 
 
 async def _run(job, scratch: Path, masks: Masks | None) -> tuple[dict, object]:
@@ -272,7 +274,9 @@ async def _clear(job):
         with suppress(DriverError):
             await client.settle(recording)  # no late shim can start it from here on
         await job.thread(_remove, recording)
-    await job.thread(_remove, paths.rehearsal_of(job.workspace.pk, job.operation.pk))
+    scratch = paths.rehearsal_of(job.workspace.pk, job.operation.pk)
+    await job.thread(rehearsal_overlay.lift, scratch)
+    await job.thread(_remove, scratch)
 
 
 def _remove(folder: Path):

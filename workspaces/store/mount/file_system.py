@@ -77,14 +77,20 @@ class _Served(mfusepy.Operations):
         return os.fsdecode(self.folder.entry(_bytes(path)).target)
 
     def listxattr(self, path):
+        self._refuse_if_none_has_any()
         return [name.decode("utf-8", "surrogateescape") for name in self.folder.entry(_bytes(path)).xattrs]
 
     def getxattr(self, path, name, position=0):
+        self._refuse_if_none_has_any()
         entry = self.folder.entry(_bytes(path))
         value = entry.xattrs.get(_bytes(name)) if entry.extras else None
         if value is None:
             raise OSError(errno.ENODATA, os.strerror(errno.ENODATA))
         return value
+
+    def _refuse_if_none_has_any(self):
+        if not self.folder.has_xattrs():
+            raise OSError(errno.ENOSYS, "not needed")  # the kernel does not ask again
 
     def statfs(self, path):
         below = self.folder.root

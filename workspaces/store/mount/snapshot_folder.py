@@ -16,7 +16,7 @@ from blake3 import blake3
 
 from ..content import pieces_of
 from ..errors import StoreError
-from ..objects import EMPTY, FILE, FOLDER, LISTED, Entry
+from ..objects import EMPTY, FILE, FOLDER, LISTED, XATTRS, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..repository import Store
     from ..restore import Owner
 
+INODES = (1 << 56) - 1  # the bits that inode numbers use
 _MOST_ENTRIES = 200_000  # entries of folders that are kept decoded, some 100 MB
 _MOST_LISTS = 256  # large files whose pieces are kept decoded
 
@@ -44,7 +45,7 @@ class SnapshotFolder:
         self._folders: OrderedDict[bytes, dict[bytes, Entry]] = OrderedDict()
         self._entries = 0
         self._lists: OrderedDict[bytes, tuple[list, list]] = OrderedDict()
-        self._links: Counter[bytes] | None = None
+        self._survey: tuple[Counter[bytes], bool] | None = None
         self._lock = threading.Lock()
 
     def entry(self, path: bytes) -> Entry:
@@ -77,17 +78,18 @@ class SnapshotFolder:
         """Return how many names an entry has in the tree."""
         if not entry.link:
             return 1
-        if self._links is None:
-            with _failing():
-                self._links = self._count_links()
-        return max(1, self._links[entry.link])
+        return max(1, self._surveyed()[0][entry.link])
+
+    def has_xattrs(self) -> bool:
+        """Return whether any entry of the tree has extended attributes."""
+        return self._surveyed()[1]
 
     def inode(self, path: bytes, entry: Entry) -> int:
         """Return a number that is the same for all names of a file, and for each later mount of the tree.
 
         Of its 64 bits 8 are free: an overlay needs some to tell its layers apart.
         """
-        return int.from_bytes((entry.link or blake3(path).digest(7))[:7], "little") or 1
+        return int.from_bytes((entry.link or blake3(path).digest(7))[:7], "little") & INODES or 1
 
     def _folder(self, path: bytes) -> dict[bytes, Entry]:
         found = self._folders.get(path)
@@ -139,16 +141,23 @@ class SnapshotFolder:
                     self._lists.popitem(last=False)
         return found
 
-    def _count_links(self) -> Counter[bytes]:
-        count: Counter[bytes] = Counter()
-        stack = [self.root.content]
-        while stack:
-            for entry in self._catalog.folder(stack.pop()):
-                if entry.kind == FOLDER and entry.kept:
-                    stack.append(entry.content)
-                elif entry.link and entry.kept:
-                    count[entry.link] += 1
-        return count
+    def _surveyed(self) -> tuple[Counter[bytes], bool]:
+        """Return how many names each group of hard links has, and whether there are extended attributes.
+
+        All folders are read for it, once.
+        """
+        if self._survey is None:
+            count, has_xattrs, stack = Counter(), XATTRS in self.root.extras, [self.root.content]
+            with _failing():
+                while stack:
+                    for entry in self._catalog.folder(stack.pop()):
+                        has_xattrs = has_xattrs or XATTRS in entry.extras
+                        if entry.kind == FOLDER and entry.kept:
+                            stack.append(entry.content)
+                        elif entry.link and entry.kept:
+                            count[entry.link] += 1
+            self._survey = count, has_xattrs
+        return self._survey
 
 
 @contextmanager
