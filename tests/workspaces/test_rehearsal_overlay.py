@@ -3,12 +3,16 @@
 import os
 import random
 import shutil
+import signal
 import socket
 import stat
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from tests.support import CHECKOUT
 from tests.support.mounts import NO_FUSE
 from tests.workspaces.store.compare_trees import differing
 from workspaces.runner import rehearsal_overlay
@@ -217,6 +221,34 @@ def test_files_that_nothing_changed_are_not_read_again(tmp_path, store, laid):
     assert [path for path, data in seen if data == b"y" * before.st_size] == [os.fsencode(changed.relative_to(merged))]
     assert [change.path for change in store.diff(tree, scanned.tree)] == [os.fsencode(changed.relative_to(merged))]
     assert not any(len(data) > 5000 for _, data in seen)
+
+
+LAY = """
+import os, signal, sys
+from pathlib import Path
+from workspaces.runner import rehearsal_overlay
+from workspaces.store import Store
+
+store, tree, scratch, at = sys.argv[1:]
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+rehearsal_overlay.lay(Store.open(store), tree, Path(scratch), (0, 0), [], die if at == "mounted" else lambda: None)
+Path(scratch, "tree", "file").write_text("changed")
+die()
+"""
+
+
+@pytest.mark.parametrize("at", ["mounted", "laid"])
+def test_what_a_killed_runner_leaves_can_be_lifted(tmp_path, store, at):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "file").write_text("x")
+    tree, scratch = store.snapshot(LocalTree(tmp_path / "work")).tree, tmp_path / "scratch"
+    command = [sys.executable, "-c", LAY, store.path, tree, scratch, at]
+    done = subprocess.run([os.fspath(word) for word in command], cwd=CHECKOUT, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    rehearsal_overlay.lift(scratch)
+    assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
+    shutil.rmtree(scratch)
+    assert store.snapshot(LocalTree(tmp_path / "work"), thorough=True).tree == tree
 
 
 def test_what_it_cannot_show_is_copied(tmp_path, store):
