@@ -67,6 +67,10 @@ def grow(root, chance):
     os.setxattr(next(root.rglob("f1")), "user.note", b"\0y")
 
 
+def _without_waiting(path, flags):
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)  # a FIFO may have got there
+
+
 class Hand:
     """Does the same random steps to several roots; each step sets the times of what it touched, so that they agree."""
 
@@ -110,7 +114,7 @@ class Hand:
         return outcome
 
     def do_write(self, file, folder, other, new, data):
-        with open(new, "wb") as out:
+        with open(new, "wb", opener=_without_waiting) as out:
             out.write(data)
 
     def do_append(self, file, folder, other, new, data):
@@ -126,7 +130,7 @@ class Hand:
         os.truncate(file, 1)
 
     def do_make_a_hole(self, file, folder, other, new, data):
-        with open(new, "wb") as out:
+        with open(new, "wb", opener=_without_waiting) as out:
             out.seek(3_000_000)
             out.write(data)
 
@@ -231,7 +235,7 @@ from workspaces.store import Store
 
 store, tree, scratch, at = sys.argv[1:]
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-rehearsal_overlay.lay(Store.open(store), tree, Path(scratch), (0, 0), [], die if at == "mounted" else lambda: None)
+rehearsal_overlay.lay(Store.open(store), tree, Path(scratch), (0, 0), [], (), die if at == "mounted" else lambda: None)
 Path(scratch, "tree", "file").write_text("changed")
 die()
 """

@@ -74,6 +74,7 @@ class ShownSnapshot:
     tree: str
     options: Sequence[str] = ()
     without: Set[bytes] = frozenset()  # paths that are left out
+    keys: Sequence = field(default=(), repr=False)  # of an encrypted store (`store.sealing.Key`)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import os
 import stat
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,11 +63,13 @@ def lay(
     scratch: Path,
     owner: tuple[int, int],
     options: list[str],
+    keys: Sequence = (),
     mounted: Callable[[], None] = lambda: None,
 ) -> bool:
     """Mount the tree at `scratch/tree`, writable. Return False, with nothing left behind, where a copy is needed.
 
-    `mounted()` is called before the overlay is laid over the mounted snapshot.
+    `options` and `keys` are those of `mount.process.start`. `mounted()` is called before the overlay is laid over the
+    mounted snapshot.
     """
     since_ns = time.time_ns() - _MARGIN_NS
     if (files := _files(store, tree_id)) is None:
@@ -76,7 +78,7 @@ def lay(
         (scratch / name).mkdir(mode=0o755, parents=True)
     try:
         options = ["--owner", *map(str, owner), *options]
-        served = process.start(store.path, tree_id, scratch / "lower", options)
+        served = process.start(store.path, tree_id, scratch / "lower", options, keys=keys)
         _laid[scratch] = _Laid(served, files, since_ns)
         mounted()
         _set_root(store, tree_id, scratch / "upper", owner)

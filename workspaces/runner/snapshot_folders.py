@@ -19,7 +19,7 @@ from django.conf import settings
 from dashboard.database import clock
 from dashboard.problems import conflict, not_found, unavailable
 from workspaces.changes import stores
-from workspaces.host import paths, team_stores
+from workspaces.host import paths, store_keys, team_stores
 from workspaces.models import Snapshot
 from workspaces.runner.led import led_workspace
 from workspaces.store.mount import process as mounts
@@ -112,7 +112,8 @@ def _mounted(key: tuple, workspace, snapshot: Snapshot) -> OpenFolder:
     path = paths.snapshot_folder_of(workspace, snapshot.number)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     address, options = team_stores.address_of(workspace.team_id), team_stores.mount_options()
-    process = mounts.start(address, snapshot.tree_hex, path, options)
+    keys = store_keys.keys_of(workspace.team_id)
+    process = mounts.start(address, snapshot.tree_hex, path, options, keys=keys)
     return OpenFolder(key, path, process, 0.0, clock.now())
 
 

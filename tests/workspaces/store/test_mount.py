@@ -14,8 +14,10 @@ import pytest
 from tests.support import CHECKOUT
 from tests.support.mounts import NO_FUSE
 from tests.workspaces.store.compare_trees import describe, differing
-from workspaces.store import Missing, Store
+from workspaces.store import Missing, Store, StoreError
+from workspaces.store.mount import process
 from workspaces.store.mount.snapshot_folder import SnapshotFolder
+from workspaces.store.sealing import Key, Keys
 
 pytestmark = pytest.mark.skipif(NO_FUSE != "", reason=NO_FUSE)
 WAIT_S = 30
@@ -161,6 +163,22 @@ def test_paths_can_be_left_out_and_owners_changed(work, store, tree_of, mounted,
             os.stat(place / "README.md")
         assert (os.stat(place / "src").st_uid, os.stat(place / "src").st_gid) == (1234, 1235)
         assert (os.stat(place / "src" / "main.py").st_uid, os.stat(place / "src" / "main.py").st_gid) == (77, 78)
+
+
+def test_an_encrypted_store_is_mounted_with_its_keys_and_not_without(work, addresses, tree_of, tmp_path):
+    key = Key.fresh()
+    address, place = addresses(tmp_path / "sealed"), tmp_path / "place"
+    sealed = Store.create(address, keys=Keys([key]))
+    tree = sealed.snapshot(tree_of(work)).tree
+    place.mkdir()
+    served = process.start(address, tree, place, keys=[key])
+    try:
+        assert (place / "README.md").read_bytes() == (work / "README.md").read_bytes()
+    finally:
+        process.end(served, place)
+    with pytest.raises(StoreError, match="could not be mounted"):
+        process.start(address, tree, place)
+    assert not os.path.ismount(place)
 
 
 def test_damage_is_an_error_of_the_reader(work, store, tree_of):

@@ -26,7 +26,7 @@ def _mount(spec: RunSpec, folder: Path, number: int) -> Path:
         left_out.write_bytes(b"\0".join(sorted(shown.without)))
         options += ["--without", str(left_out)]
     try:
-        served = process.start(shown.store, shown.tree, place, options, with_us=False)
+        served = process.start(shown.store, shown.tree, place, options, keys=shown.keys, with_us=False)
     except StoreError as error:
         raise DriverError(f"Snapshot {number} could not be shown: {error}") from error
     reap_in_background(served)

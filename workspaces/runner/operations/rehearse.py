@@ -18,7 +18,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import with_repository
 from workspaces.drivers.sandbox.driver import UID
 from workspaces.envelope.envelope import MEDIUM
-from workspaces.host import paths, team_stores
+from workspaces.host import paths, store_keys, team_stores
 from workspaces.models import ReasonCode, Rehearsal, RehearsalStatus, State
 from workspaces.operations.needs_approval import is_hook_file
 from workspaces.provisioning import capacity
@@ -111,8 +111,9 @@ async def _copy(job, scratch: Path):
     owner = job.driver.file_owner(uid_of(job.workspace).get("uid"))
     if rehearsal_overlay.is_possible(job.driver):
         options = await job.thread(team_stores.mount_options)
-        at_point = partial(failpoint, "rehearse.mounted")
-        if await job.thread(rehearsal_overlay.lay, store, base.tree, scratch, owner, options, at_point):
+        keys = await job.thread(store_keys.keys_of, job.workspace.team_id)
+        how = (options, keys, partial(failpoint, "rehearse.mounted"))
+        if await job.thread(rehearsal_overlay.lay, store, base.tree, scratch, owner, *how):
             await job.thread(_make_folder, scratch / "home")
             return base
     # What a guest gets is written twice: into a folder, and from there onto its disk.

@@ -2,7 +2,7 @@
 
 from workspaces.changes import guarded, stores
 from workspaces.drivers.base import DriverError, ShownSnapshot
-from workspaces.host import team_stores
+from workspaces.host import store_keys, team_stores
 from workspaces.models import Snapshot
 from workspaces.store.mount import process
 
@@ -23,4 +23,5 @@ def _shown(workspace, number: int) -> ShownSnapshot:
         raise DriverError(f"Snapshot {number} is gone, so it can't be shown.")
     store, address = stores.opened_here(workspace.team_id), str(team_stores.address_of(workspace.team_id))
     without = frozenset(guarded.secrets_in(store, snapshot.tree_hex))
-    return ShownSnapshot(address, snapshot.tree_hex, team_stores.mount_options(), without)
+    keys = store_keys.keys_of(workspace.team_id)
+    return ShownSnapshot(address, snapshot.tree_hex, team_stores.mount_options(), without, keys)
