@@ -1,0 +1,58 @@
+"""A node that is cut off, for a while or for good: what is said meanwhile, and what comes back."""
+
+import pytest
+
+from tests.support.waiting import until
+from tests.workspaces.drivers.runs import finish
+from workspaces.drivers.base import DriverError
+from workspaces.drivers.init_client import InitClient
+
+COUNT = "i=0; while [ $i -lt 600 ]; do i=$((i+1)); echo $i; sleep 0.05; done"
+
+
+def is_up(run) -> bool:
+    return bool(run.driver._state(run.spec.run_id).get("up"))
+
+
+def said_of(run) -> str:
+    """What is said of a Run that nobody can reach; "" while it counts as alive."""
+    try:
+        assert run.again().alive(run.owner)
+    except DriverError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture
+def cut(kubernetes):
+    """`cut(run)`: pull the cable of the node that has the pod; it is plugged in again by `mend(run)`, or at the end."""
+    yield lambda run: kubernetes.cut(run.driver._known(run.spec.run_id)["node"])
+    for name in kubernetes.nodes:
+        kubernetes.mend(name)
+
+
+def test_a_program_goes_on_over_a_cut_and_nothing_of_its_output_is_lost(kubernetes, pod, cut):
+    run = pod()
+    with InitClient(run.owner.address.socket) as init:
+        started = run.begin(init, COUNT)
+        cut(run)
+        until(lambda: not is_up(run))
+        kubernetes.mend(run.driver._known(run.spec.run_id)["node"])
+        output, status = finish(init, started)
+    assert status == 0
+    assert output.split() == [str(number) for number in range(1, 601)]
+    assert run.again().alive(run.owner) is True
+
+
+def test_a_node_that_is_lost_is_out_of_reach_until_the_cluster_says_that_its_pod_is_gone(pod, cut):
+    run = pod()
+    run.sh("echo since the newest snapshot > note")
+    cut(run)
+    words = until(lambda: said_of(run))
+    assert words.startswith("Its pod on node ")
+    assert "does not answer; the cluster calls it Running." in words
+    run.driver.pods.delete(run.spec.run_id, grace_s=0)  # as an operator does who knows that the node is gone
+    until(lambda: not run.again().alive(run.owner))
+    assert run.again().end_reason(run.owner) == "removed"
+    run.again().stop(run.owner)
+    assert run.again().driver.lacks_files(run.spec)
