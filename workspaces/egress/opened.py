@@ -4,23 +4,21 @@ The gate says what may be sent, and puts real values in; here they are taken out
 """
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import h11
 
-from .answers import Refused, send_error
-from .attempts import Attempt, BlockCode
+from .answers import Refused, linger, send_error
+from .attempts import BlockCode
 from .http_head import MAX_HEAD_BYTES, BadHead, RequestHead, forwarded_response, read_request, read_response
 from .names import BadName, host_and_port
-from .relay import DISCONNECTED, Flow, Peer, exchange, pass_body, send_whole, tunnel
+from .relay import DISCONNECTED, Flow, Peer, exchange, pass_body, send_whole
 from .request_gate import RequestGate, body_parts
+from .tls_stream import secured
 
 HEAD_TIMEOUT = 20.0
-BUFFER_BYTES = 256 * 1024
-LINGER_TIMEOUT = 2.0
 TLS_PORT = 443
 
 
@@ -37,35 +35,20 @@ class Opened:
 
     async def serve(self, program: Peer, hello: bytes):
         """Answer one request in TLS with our certificate for the host."""
-        ours, theirs = socket.socketpair()
-        outer = Peer(*await asyncio.open_connection(sock=ours, limit=BUFFER_BYTES))
-        carrying = asyncio.create_task(tunnel(program, outer, Flow(Attempt("", 0, "")), hello))
-        inner = None
+        context = self.leashes.authority.context_for(self.attempt.host)
         try:
             async with asyncio.timeout(HEAD_TIMEOUT):
-                inner = await _accepted(theirs, self.leashes.authority.context_for(self.attempt.host))
-            await self._answer(inner)
+                inner = await secured(program, context, first=hello)
         except ssl.SSLError as error:
             # The alert of a program that pins certificates, or does not know the workspace's authority.
             words = f"the program refused the certificate of the workspace ({error.reason or 'no reason'})"
             self.gate.blocked(BlockCode.UNVERIFIABLE, words)
-        finally:
-            await self._end(carrying, inner, outer)
-            theirs.close()
-
-    async def _end(self, carrying: asyncio.Task, inner: Peer | None, outer: Peer):
-        """Let the program have all that was written, and end the connections: TLS would wait for the last words."""
+            return
         try:
-            # A second close would part the transport from its TLS, and nothing could end it any more.
-            if inner is not None and not inner.writer.is_closing():
-                inner.writer.close()
-            await asyncio.wait((carrying,), timeout=LINGER_TIMEOUT)
+            await self._answer(inner)
         finally:
-            carrying.cancel()
-            for peer in filter(None, (inner, outer)):
-                peer.writer.transport.abort()
-            await asyncio.gather(carrying, return_exceptions=True)
-            await asyncio.sleep(0)  # the transports close their sockets in the loop's next turn
+            inner.writer.close()
+        await linger(program)
 
     async def _answer(self, program: Peer):
         server = None
@@ -75,15 +58,15 @@ class Opened:
             self._check(head)
             head, body = await self.gate.passed(head, program)
             server = await self.connect()
-            await self._secure(server)
-            await self._exchange(program, server, head, body)
+            await self._exchange(program, await self._secured(server), head, body)
         except BadHead as error:
             await send_error(program, 400, str(error))
         except Refused as refused:
             await send_error(program, refused.status, str(refused))
         finally:
             if server is not None:
-                server.writer.transport.abort()  # TLS would wait for its last words
+                server.writer.transport.abort()
+                await server.close()
 
     def _check(self, head: RequestHead):
         """Raise BadHead, Refused for a request that names no path of this host."""
@@ -97,11 +80,11 @@ class Opened:
             self.gate.blocked(BlockCode.HOST_MISMATCH, "the Host field names another host than the tunnel")
             raise Refused(421, "Blocked by Handrail. The Host field names another host than the tunnel.")
 
-    async def _secure(self, host: Peer):
+    async def _secured(self, host: Peer) -> Peer:
         """Begin TLS on the connection to the host, and check its certificate. Raise Refused."""
         try:
             async with asyncio.timeout(HEAD_TIMEOUT):
-                await host.writer.start_tls(self.leashes.tls(), server_hostname=self.attempt.host)
+                return await secured(host, self.leashes.tls(), server_name=self.attempt.host)
         except ssl.SSLCertVerificationError as error:
             words = f"The certificate of {self.attempt.host} is not trusted: {error.verify_message}."
             raise Refused(502, words) from None
@@ -131,7 +114,9 @@ class Opened:
                 if body is None
                 else send_whole(body, server, flow, host)
             )
-            sending.add_done_callback(lambda task: task.cancelled() or (task.exception() and host.writer.close()))
+            sending.add_done_callback(
+                lambda task: task.cancelled() or (task.exception() and host.writer.outer.writer.close())
+            )
             try:
                 await self._return(program, host, flow, head.connection, server)
             finally:
@@ -154,11 +139,11 @@ class Opened:
             raise Refused(502, f"{self.attempt.host} {words}.")
         await flow.down([client.send(self._clean(response))], program)
         scrubber = self.leashes.scrubber(self.credentials)
-        async for data in body_parts(server, host.reader):
+        async for data in body_parts(server, host.reader, response.headers):
             if clean := scrubber.feed(data):
-                await flow.down([client.send(h11.Data(data=clean))], program)
+                await flow.down(client.send_with_data_passthrough(h11.Data(data=clean)), program)
         if rest := scrubber.flush():
-            await flow.down([client.send(h11.Data(data=rest))], program)
+            await flow.down(client.send_with_data_passthrough(h11.Data(data=rest)), program)
         await flow.down([client.send(h11.EndOfMessage())], program)
 
     def _clean(self, response: h11.Response) -> h11.Response:
@@ -179,13 +164,3 @@ class Opened:
     def _without(self, value: bytes) -> bytes:
         scrubber = self.leashes.scrubber(self.credentials)
         return scrubber.feed(bytes(value)) + scrubber.flush()
-
-
-async def _accepted(sock: socket.socket, context: ssl.SSLContext) -> Peer:
-    """Return the server's end of TLS on a connected socket."""
-    loop = asyncio.get_running_loop()
-    sock.setblocking(False)
-    reader = asyncio.StreamReader(limit=BUFFER_BYTES, loop=loop)
-    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-    transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, ssl=context)
-    return Peer(reader, asyncio.StreamWriter(transport, protocol, reader, loop))

@@ -175,12 +175,17 @@ class RequestGate:
             await asyncio.gather(asking, leaving, return_exceptions=True)
 
 
-async def body_parts(source: h11.Connection, reader: asyncio.StreamReader):
-    """Yield the data of the message that `source` is reading."""
+async def body_parts(source: h11.Connection, reader: asyncio.StreamReader, headers=()):
+    """Yield the data of the message that `source` is reading, with these headers."""
     try:
         while True:
             event = source.next_event()
             if event is h11.NEED_DATA:
+                lengths = [value for name, value in headers if name == b"content-length"]
+                if lengths:
+                    async for data in _exactly(int(lengths[0]), reader):
+                        yield data  # h11 would copy each byte three times
+                    return
                 source.receive_data(await reader.read(READ_BYTES))
             elif isinstance(event, h11.Data):
                 yield bytes(event.data)
@@ -188,6 +193,15 @@ async def body_parts(source: h11.Connection, reader: asyncio.StreamReader):
                 return
     except h11.RemoteProtocolError as error:
         raise ConnectionResetError("invalid or incomplete body") from error
+
+
+async def _exactly(size: int, reader: asyncio.StreamReader):
+    while size:
+        data = await reader.read(min(size, READ_BYTES))
+        if not data:
+            raise ConnectionResetError("incomplete body")
+        size -= len(data)
+        yield data
 
 
 async def _whole_body(head: RequestHead, program: Peer) -> bytes:
