@@ -47,6 +47,7 @@ class OneCredential:
         (folder / "inside.pem").write_bytes(self.authority.certificate)
         context = ssl.create_default_context(cafile=trusted)
         self.tls = lambda: context
+        self.redactor = Redactor([("bench", REAL)])
         hosts = (read_host({"host": f"{NAME}:{port}", "methods": ["GET"]}),)
         name = read_header("Authorization: Bearer {}")[0].lower()
         self.credential = Leashed("1", "bench", name, STAND_IN, REAL, hosts)
@@ -64,7 +65,7 @@ class OneCredential:
         return None
 
     def scrubber(self, found):
-        return Redactor([(one.name, one.value) for one in found])
+        return self.redactor.again()
 
 
 async def _resolve(name):

@@ -1,7 +1,12 @@
 """Files of certificates for programs that take one file only: this machine's authorities, and more after them."""
 
+import re
 import ssl
+import warnings
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
 
 # Where systems keep all authorities in one file: Debian, Fedora, Alpine, SUSE.
 SYSTEM = (
@@ -26,3 +31,19 @@ def of_this_machine() -> bytes:
 def with_more(*more: bytes) -> bytes:
     """Return this machine's authorities and `more` as one PEM text."""
     return b"\n".join(part.strip() for part in (of_this_machine(), *more)) + b"\n"
+
+
+CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+
+
+def for_java(pem: bytes) -> bytes:
+    """Return the certificates of a PEM text as the store that Java reads; it wants no password."""
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # systems trust some whose numbers are not as they should be
+        for number, text in enumerate(CERTIFICATE.findall(pem)):
+            try:
+                found.append(pkcs12.PKCS12Certificate(x509.load_pem_x509_certificate(text), str(number).encode()))
+            except ValueError:
+                continue
+    return pkcs12.serialize_java_truststore(found, NoEncryption())

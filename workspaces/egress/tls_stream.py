@@ -11,6 +11,7 @@ import ssl
 from .relay import DISCONNECTED, READ_BYTES, Peer
 
 MAX_LINE_BYTES = 256 * 1024
+RECORD_BYTES = 16 * 1024  # at most what one read of a record returns; for more, memory would be taken in vain
 
 
 class TlsStream:
@@ -68,7 +69,7 @@ class TlsStream:
         pieces, left = [], size
         while left and not self._is_over:
             try:
-                data = self._tls.read(left)
+                data = self._tls.read(min(left, RECORD_BYTES))
             except ssl.SSLWantReadError:
                 self._flush()
                 if pieces:
@@ -95,12 +96,13 @@ class TlsStream:
     # As a writer
 
     def write(self, data: bytes):
-        if data and not self._is_closing:
-            self._tls.write(data)
-            self._flush()
+        self.writelines((data,))
 
     def writelines(self, parts):
-        self.write(b"".join(parts))
+        if not self._is_closing:
+            for part in filter(None, parts):
+                self._tls.write(part)
+            self._flush()
 
     async def drain(self):
         await self.outer.writer.drain()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dashboard.net import outbound
-from dashboard.net.trust import with_more
+from dashboard.net.trust import for_java, with_more
 from dashboard.problems import Problem
 from workspaces import extensions
 from workspaces.egress import authority
@@ -23,8 +23,8 @@ from workspaces.shim.redact import Redactor
 
 KNOWN_SECONDS = 1.0  # a credential that was deleted is used for so long at most
 LOOK_SECONDS = 0.5  # interval between looks for an answer
-# Below /etc: this machine's authorities and the workspace's own, and the latter alone.
-TRUSTED, OWN = "handrail/trust.pem", "handrail/authority.pem"
+# Below /etc: this machine's authorities and the workspace's own, the latter alone, and both for Java.
+TRUSTED, OWN, OF_JAVA = "handrail/trust.pem", "handrail/authority.pem", "handrail/trust.p12"
 # Variables by which programs find all authorities; Node and Deno take what is added to their own.
 VARIABLES = (
     "SSL_CERT_FILE",
@@ -37,6 +37,14 @@ VARIABLES = (
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 )
 ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
+# Java reads neither those nor the variables of a proxy.
+JAVA = {
+    "javax.net.ssl.trustStore": f"/etc/{OF_JAVA}",
+    "javax.net.ssl.trustStoreType": "PKCS12",
+    **{f"{scheme}.proxyHost": "127.0.0.1" for scheme in ("http", "https")},
+    **{f"{scheme}.proxyPort": "3128" for scheme in ("http", "https")},
+    "http.nonProxyHosts": "localhost|127.*|[::1]|0.0.0.0|handrail.internal",
+}
 
 
 def file_of(workspace) -> Path:
@@ -58,8 +66,10 @@ def trust_of(workspace) -> tuple[dict[str, bytes], dict[str, str]]:
         more.append(Path(company).read_bytes())
     if not more:
         return {}, {}
-    files = {TRUSTED: with_more(*more), OWN: b"\n".join(more)}
-    return files, dict.fromkeys(VARIABLES, f"/etc/{TRUSTED}") | dict.fromkeys(ADDED, f"/etc/{OWN}")
+    whole = with_more(*more)
+    files = {TRUSTED: whole, OWN: b"\n".join(more), OF_JAVA: for_java(whole)}
+    java = {"JAVA_TOOL_OPTIONS": " ".join(f"-D{name}={value}" for name, value in JAVA.items())}
+    return files, dict.fromkeys(VARIABLES, f"/etc/{TRUSTED}") | dict.fromkeys(ADDED, f"/etc/{OWN}") | java
 
 
 class RunLeashes:
@@ -72,6 +82,7 @@ class RunLeashes:
         self._known: list[Leashed] = []
         self._lines: list[Line] = []
         self._until = 0.0
+        self._scrubber: tuple[tuple, Redactor] | None = None  # of the newest values
         self._asking: dict[tuple, _Asked] = {}  # by host and method, for requests without a credential
 
     @property
@@ -145,7 +156,10 @@ class RunLeashes:
         return extensions.ports.ask_about_request(self._workspace(), wish, self.run_id)
 
     def scrubber(self, found: Sequence[Leashed]) -> Redactor:
-        return Redactor([(one.name, one.value) for one in found])
+        values = tuple((one.name, one.value) for one in found)
+        if self._scrubber is None or self._scrubber[0] != values:
+            self._scrubber = values, Redactor(values)
+        return self._scrubber[1].again()
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Redact secret values in a program's output before it is recorded."""
 
+import copy
 from collections.abc import Iterable
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
@@ -38,6 +39,12 @@ class Redactor:
         self._held = b""  # the end of the input so far, if a form may begin there
         self._returned = 0  # how many bytes of it were returned already
 
+    def again(self) -> "Redactor":
+        """Return a filter for another stream, without the work of preparing the search."""
+        made = copy.copy(self)
+        made._held, made._returned = b"", 0
+        return made
+
     @property
     def waits(self) -> bool:
         """Return True if bytes are held back."""
@@ -45,7 +52,7 @@ class Redactor:
 
     def feed(self, data: bytes) -> bytes:
         """Take more input and return the output so far."""
-        return self._take(self._held + data, hold=True) if self._words else data
+        return self._take(self._held + data if self._held else data, hold=True) if self._words else data
 
     def flush(self) -> bytes:
         """Return what was held back. If it turns out to begin a value after all, the rest is still redacted."""
