@@ -61,3 +61,11 @@ def test_the_beginning_of_a_value_waits_and_its_rest_is_taken_out_even_after_a_f
     assert (redactor.flush(), redactor.waits) == (b"sword", False)
     assert redactor.feed(b"fish!") == b"[secret WORD]!"
     assert redactor.feed(b"sword") + redactor.feed(b"play") == b"swordplay"
+
+
+def test_a_filter_for_another_stream_begins_anew():
+    first = Redactor(VALUES.items())
+    assert first.feed(b"correct horse") == b""
+    second = first.again()
+    assert second.feed(b" battery is no value") + second.flush() == b" battery is no value"
+    assert first.feed(b" battery") + first.flush() == b"[secret PLAIN]"
