@@ -18,7 +18,7 @@ from dashboard.keys.key_files import make_private, read_or_make
 from dashboard.net.addresses import in_url, local_preview_host, shared_domain, to_call
 from dashboard.net.decision_point import read_decision_point
 from dashboard.net.oidc_settings import read_rules, refused_issuer
-from dashboard.net.upstream import Upstream, read_authorities, read_no_proxy, read_proxy
+from dashboard.net.upstream import Upstream, read_authorities, read_named, read_no_proxy, read_proxy
 from dashboard.net.upstreams import read_upstreams
 from dashboard.net.witness import read_certificates, read_witness
 from dashboard.text.setting_values import (
@@ -98,6 +98,8 @@ HANDRAIL_UPSTREAM = Upstream(
     env_read("HANDRAIL_UPSTREAM_NO_PROXY", "hosts and networks with commas between them", read_no_proxy),
     env_read("HANDRAIL_UPSTREAM_CA", "a file of certificates in PEM", read_authorities),
 )
+# Others that environments name, for their workspaces alone.
+HANDRAIL_UPSTREAMS = env_read("HANDRAIL_UPSTREAMS", "a file of named proxies", read_named)
 # Private networks that notifications may be sent to (an ntfy of one's own, say), and the operator's contact for push
 # services, a mailto: or https: address.
 HANDRAIL_NOTIFY_NETWORKS = env_read("HANDRAIL_NOTIFY_NETWORKS", "networks such as 10.1.0.0/16,fd00::/8", read_networks)

@@ -30,9 +30,16 @@ def upstream() -> Upstream:
     return settings.HANDRAIL_UPSTREAM
 
 
-def on_the_way_to(host: str, port: int, addresses: tuple[str, ...] = ()) -> ProxyAddress | None:
+def upstream_of(name: str) -> Upstream:
+    """Return the proxy that an environment names, the installation's own for "". KeyError where this host has none."""
+    return settings.HANDRAIL_UPSTREAMS[name] if name else upstream()
+
+
+def on_the_way_to(
+    host: str, port: int, addresses: tuple[str, ...] = (), of: Upstream | None = None
+) -> ProxyAddress | None:
     """Return the proxy for a connection to the host, None if it goes straight. OSError of a guard that refuses it."""
-    found = upstream()
+    found = of or upstream()
     if found.proxy is None:
         return None
     if not addresses and found.asks_for_addresses:
@@ -50,12 +57,12 @@ def _addresses_of(host: str, port: int) -> tuple[str, ...]:
         return ()  # the proxy may know it
 
 
-def tls() -> ssl.SSLContext:
-    """Return the context for a server's certificate, with the company's authorities."""
-    return _tls(upstream())
+def tls(of: Upstream | None = None) -> ssl.SSLContext:
+    """Return the context for a server's certificate, with the company's authorities, or those of another proxy."""
+    return _tls(of or upstream())
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=20)
 def _tls(of: Upstream) -> ssl.SSLContext:
     return of.tls()
 
@@ -79,14 +86,17 @@ def _trusted_file(named: str, _changed: int) -> str:
 # A socket ------------------------------------------------------------------------------------------------------------
 
 
-def connect(host: str, port: int, timeout: float, *, addresses: tuple[str, ...] = ()) -> socket.socket:
+def connect(
+    host: str, port: int, timeout: float, *, addresses: tuple[str, ...] = (), of: Upstream | None = None
+) -> socket.socket:
     """Return a connected socket, without TLS of its own. `addresses`: the only ones that may be contacted straight.
 
-    Raise OSError: where none answers, ProxyRefused with the proxy's words.
+    `of`: another proxy than the installation's own. Raise OSError: where none answers, ProxyRefused with the proxy's
+    words.
     """
-    proxy = on_the_way_to(host, port, addresses)
+    proxy = on_the_way_to(host, port, addresses, of)
     if proxy is not None:
-        return _through(proxy, host, port, timeout)
+        return _through(proxy, host, port, timeout, of)
     error: OSError = OSError("it has no address")
     for address in addresses or (host,):
         try:
@@ -96,11 +106,11 @@ def connect(host: str, port: int, timeout: float, *, addresses: tuple[str, ...] 
     raise error
 
 
-def _through(proxy: ProxyAddress, host: str, port: int, timeout: float) -> socket.socket:
+def _through(proxy: ProxyAddress, host: str, port: int, timeout: float, of: Upstream | None = None) -> socket.socket:
     sock = socket.create_connection((proxy.host, proxy.port), timeout)
     try:
         if proxy.scheme == "https":
-            sock = tls().wrap_socket(sock, server_hostname=proxy.host)
+            sock = tls(of).wrap_socket(sock, server_hostname=proxy.host)
         sock.sendall(connect_request(proxy, host, port))
         head = b""
         while not head.endswith(b"\r\n\r\n"):
@@ -115,13 +125,13 @@ def _through(proxy: ProxyAddress, host: str, port: int, timeout: float) -> socke
         raise
 
 
-def wrapped(sock: socket.socket, host: str, **options) -> socket.socket:
+def wrapped(sock: socket.socket, host: str, *, of: Upstream | None = None, **options) -> socket.socket:
     """Return the socket with TLS for this host. One that is a proxy's TLS already carries it inside."""
     if isinstance(sock, ssl.SSLSocket):
         from urllib3.util.ssltransport import SSLTransport  # here: few proxies speak TLS themselves
 
-        return SSLTransport(sock, tls(), server_hostname=host)
-    return tls().wrap_socket(sock, server_hostname=host, **options)
+        return SSLTransport(sock, tls(of), server_hostname=host)
+    return tls(of).wrap_socket(sock, server_hostname=host, **options)
 
 
 # Libraries -----------------------------------------------------------------------------------------------------------

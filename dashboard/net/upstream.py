@@ -7,6 +7,7 @@
 import ipaddress
 import re
 import ssl
+import tomllib
 from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from dashboard.net.addresses import in_url, is_loopback
 PORTS = {"http": 3128, "https": 443}
 RULE = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:]+)(?::(?P<port>[0-9]{1,5}))?")
 NAME = re.compile(r"[a-z0-9_.-]+")
+NAMED = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
 class ProxyRefused(OSError):
@@ -167,6 +169,28 @@ def read_authorities(text: str) -> str:
     except (OSError, ssl.SSLError):
         raise ValueError("it holds no certificates in PEM that can be read") from None
     return text
+
+
+def read_named(text: str) -> dict[str, Upstream]:
+    """Return {name: Upstream} of a TOML file, whose tables have `proxy`, `no_proxy` and `ca`. ValueError."""
+    if not text:
+        return {}
+    try:
+        tables = tomllib.loads(Path(text).read_text())
+    except (OSError, ValueError):
+        raise ValueError("it is no file of TOML that can be read") from None
+    return {name: _of_table(name, table) for name, table in tables.items()}
+
+
+def _of_table(name: str, table) -> Upstream:
+    is_table = isinstance(table, dict) and table.keys() <= {"proxy", "no_proxy", "ca"}
+    if not is_table or not NAMED.fullmatch(name) or not all(isinstance(value, str) for value in table.values()):
+        raise ValueError(f"{name[:40]!r} is no table of the texts proxy, no_proxy and ca")
+    try:
+        rules = read_no_proxy(table.get("no_proxy", ""))
+        return Upstream(read_proxy(table.get("proxy", "")), rules, read_authorities(table.get("ca", "")))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 # What is said to a proxy ---------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ EVERY_FIELD = {
     "ref": "main",
     "submodules": "left",
     "lfs": "pulled",
+    "upstream": "",
     "sign_commits": True,
     "setup": "make deps\n",
     "maintenance": "make warm\n",

@@ -105,6 +105,7 @@ class NewEnvironment(schemas.Strict):
     )
     secrets: SecretNames | None = Field(None, description="names by phase; their values are set by PUT /secrets/{name}")
     egress: Egress | None = None
+    upstream: str | None = Field(None, max_length=40, description="a proxy of HANDRAIL_UPSTREAMS for its workspaces")
     limits: Limits | None = Field(None, description="all of them; those that are not given have their defaults")
     build: Build | None = Field(None, description="of an image that is the path of a folder")
     variables: dict[str, str] | None = Field(None, max_length=environment_versions.MAX_VARIABLES)

@@ -73,6 +73,8 @@ class Environment(models.Model):
     maintenance_seconds = models.PositiveIntegerField(default=0, blank=True)  # 0: the installation's time limit
     checks = models.JSONField(default=dict, blank=True)  # {name: shell command}
     egress = models.JSONField(default=dict, blank=True)  # {"setup": [host…], "agent": [host…]}
+    # The proxy by which its workspaces leave, of HANDRAIL_UPSTREAMS; "": the installation's own.
+    upstream = models.CharField(max_length=40, blank=True, default="", db_default="")
     limits = models.JSONField(default=dict, blank=True)  # {"memory_bytes", "cpus", "pids", "disk_bytes"}
     variables = models.JSONField(default=dict, blank=True)  # {name: value}; plain, for every program; not secret
     working_directory = models.CharField(max_length=500, blank=True)  # below /workspace; "" is /workspace itself

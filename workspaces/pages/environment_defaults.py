@@ -28,7 +28,7 @@ GROUPS = (
         gettext_lazy("Scripts and programs"),
         ("setup", "maintenance", "maintenance_minutes", "variables", "working_directory", "checks", "services"),
     ),
-    (gettext_lazy("Network"), ("egress_setup", "egress_agent")),
+    (gettext_lazy("Network"), ("egress_setup", "egress_agent", "upstream")),
     (
         gettext_lazy("Agents and secrets"),
         (
@@ -63,6 +63,7 @@ DEFAULTS = {
     "checks": NONE,
     "services": NONE,
     "egress_agent": NONE,
+    "upstream": gettext_lazy("as for Handrail itself"),
     "tools_anthropic": gettext_lazy("off"),
     "tools_openai": gettext_lazy("off"),
     "agents_together": gettext_lazy("warn"),

@@ -1,6 +1,7 @@
 """The form of an environment, which saves its next version."""
 
 from django import forms
+from django.conf import settings
 from django.utils.functional import Promise, lazy
 from django.utils.translation import gettext_lazy
 
@@ -30,6 +31,7 @@ INITIAL = (
     "agents_together",
     "snapshot_ignore",
     "ephemeral",
+    "upstream",
 )
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 AS_CODE = PLAIN | {"class": "code-field"}
@@ -260,6 +262,15 @@ class EnvironmentForm(AgentFields):
             " asks. READ is all that only reads. Presets: @registries, @read-github, @read-gitlab, @docs."
         ),
     )
+    upstream = forms.ChoiceField(
+        label=gettext_lazy("Proxy of the company"),
+        required=False,
+        choices=lambda: [
+            ("", gettext_lazy("as for Handrail itself")),
+            *((each,) * 2 for each in settings.HANDRAIL_UPSTREAMS),
+        ],
+        help_text=gettext_lazy("By which its workspaces leave. The operator names further ones."),
+    )
     memory_mb = _number(gettext_lazy("Memory in MB"), 1024**2, least=64, help_text=_default_of("memory_bytes"))
     cpus = forms.FloatField(
         label=gettext_lazy("Processors"),
@@ -346,6 +357,7 @@ class EnvironmentForm(AgentFields):
             "ephemeral": cleaned["ephemeral"],
             **self._times(),
             "egress": {phase: _lines(cleaned[f"egress_{phase}"]) for phase in environments.PHASES},
+            "upstream": cleaned["upstream"],
             "limits": {name: value for name, value in wanted.items() if value is not None},
             "secrets": environments.read_secrets(cleaned["setup_secrets"], cleaned["agent_secrets"]),
             "agents_together": cleaned["agents_together"],

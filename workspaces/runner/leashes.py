@@ -4,12 +4,15 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dashboard.net import outbound
 from dashboard.net.trust import for_java, with_more
+from dashboard.net.upstream import Upstream
 from dashboard.problems import Problem
 from workspaces import extensions
+from workspaces.drivers.base import DriverError
 from workspaces.egress import authority
 from workspaces.egress.answers import Refused
 from workspaces.egress.http_rules import Line, scopes_at
@@ -34,6 +37,7 @@ VARIABLES = (
     "PIP_CERT",
     "CARGO_HTTP_CAINFO",
     "AWS_CA_BUNDLE",
+    "NPM_CONFIG_CAFILE",
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 )
 ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
@@ -52,6 +56,15 @@ def file_of(workspace) -> Path:
     return paths.folder_of(workspace.pk) / "authority.pem"
 
 
+def upstream_of(workspace) -> Upstream:
+    """Return the proxy by which a workspace leaves. Raise DriverError where this host does not have it."""
+    name = workspace.environment.upstream
+    try:
+        return outbound.upstream_of(name)
+    except KeyError:
+        raise DriverError(f"Its environment names the proxy {name}, which HANDRAIL_UPSTREAMS lacks here.") from None
+
+
 def trust_of(workspace) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return (files below /etc, variables) with which a new Run trusts what the proxy opens; nothing without need.
 
@@ -62,7 +75,7 @@ def trust_of(workspace) -> tuple[dict[str, bytes], dict[str, str]]:
     if credentials.of_workspace(workspace) or any(line.scope for line in network.lines(workspace.environment, "agent")):
         authority.make(file_of(workspace))
         more.append(authority.Authority(file_of(workspace)).certificate)
-    if company := outbound.upstream().authorities:
+    if company := upstream_of(workspace).authorities:
         more.append(Path(company).read_bytes())
     if not more:
         return {}, {}
@@ -75,9 +88,9 @@ def trust_of(workspace) -> tuple[dict[str, bytes], dict[str, str]]:
 class RunLeashes:
     """The credentials and rules by method of one Run; implements egress.request_gate.Leashes."""
 
-    def __init__(self, daemon, workspace_id, run_id):
+    def __init__(self, daemon, workspace_id, run_id, upstream: Upstream):
         self.daemon, self.workspace_id, self.run_id = daemon, workspace_id, str(run_id)
-        self.tls = outbound.tls
+        self.tls = partial(outbound.tls, upstream)
         self._authority: authority.Authority | None = None
         self._known: list[Leashed] = []
         self._lines: list[Line] = []

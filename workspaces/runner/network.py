@@ -16,6 +16,7 @@ from pathlib import Path
 from django.conf import settings
 
 from dashboard.database import clock
+from dashboard.net.upstream import Upstream
 from workspaces.drivers.base import DriverError, RunRecord
 from workspaces.drivers.handrail_run import HOW_TO_ASK
 from workspaces.drivers.sandbox.driver import hostname_of
@@ -27,7 +28,7 @@ from workspaces.egress.proxy import Proxy
 from workspaces.models import Run, Workspace
 from workspaces.runner.box_ports import BoxPorts
 from workspaces.runner.host_ports import HostPorts
-from workspaces.runner.leashes import RunLeashes
+from workspaces.runner.leashes import RunLeashes, upstream_of
 from workspaces.runner.preview_sockets import PreviewSockets, connect_back
 from workspaces.runner.web_elsewhere import WebElsewhere
 from workspaces.services import network, run_tokens
@@ -189,6 +190,7 @@ class Network:
             return ""
         self._opening.add(owner.run_id)
         try:
+            upstream = upstream_of(workspace)
             listeners = await self.daemon.driver(owner.driver).listeners(owner)
             if listeners is None:
                 listeners = await self.daemon.thread(self._opener.listen, owner.pid, owner.start_time)
@@ -201,7 +203,7 @@ class Network:
         if rules is None:
             reaches = network.reaches_handrail(workspace)
             rules = RunRules(self.daemon, workspace.pk, workspace.key, phase, reaches_handrail=reaches)
-        proxy = self._proxy_for(owner, workspace, rules)
+        proxy = self._proxy_for(owner, workspace, rules, upstream)
         here = HostPorts(self.daemon, self._opener, owner) if has_box else None
         box = BoxPorts(self.daemon, self._opener, owner, workspace, reserved=here) if here else None
         self._open[owner.run_id] = _Open(rules, proxy, box, here)
@@ -212,7 +214,7 @@ class Network:
             await here.set(workspace.host_ports)
         return ""
 
-    def _proxy_for(self, owner: RunRecord, workspace: Workspace, rules: RunRules) -> Proxy:
+    def _proxy_for(self, owner: RunRecord, workspace: Workspace, rules: RunRules, upstream: Upstream) -> Proxy:
         hosts = settings.HANDRAIL_EGRESS_HOSTS
         return Proxy(
             rules,
@@ -223,8 +225,8 @@ class Network:
             passes=self.passes(owner.run_id),
             back=partial(connect_back, self.daemon, self._opener, owner),
             own_names=own_names(workspace),
-            upstream=settings.HANDRAIL_UPSTREAM,
-            leashes=RunLeashes(self.daemon, workspace.pk, owner.run_id) if rules.is_leashed else None,
+            upstream=upstream,
+            leashes=RunLeashes(self.daemon, workspace.pk, owner.run_id, upstream) if rules.is_leashed else None,
         )
 
     def is_open(self, run_id) -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 
+from django.conf import settings
+
 from dashboard.models import Team
 from dashboard.problems import Problem, invalid
 from workspaces import secrets
@@ -182,12 +184,19 @@ def _choice(field: str, given: str) -> str:
     return given
 
 
+def _upstream(given: str) -> str:
+    if given and given not in settings.HANDRAIL_UPSTREAMS:
+        raise invalid(f"There is no proxy {given[:40]!r} here; the operator names them in HANDRAIL_UPSTREAMS.")
+    return given
+
+
 CHOICES = {"agents_together": AgentsTogether, "submodules": Submodules, "lfs": Lfs, "storage": Storage}
 # What one field says alone, in the order in which they are checked.
 CHECKS = {
     "ref": check_word,
     "limits": _limits,
     "egress": read_egress,
+    "upstream": _upstream,
     "secrets": _secrets,
     "checks": lambda given: _commands("checks", given),
     "services": lambda given: _commands("services", given),
