@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import glob
 import importlib.util
 import json
 import marshal
@@ -58,6 +59,7 @@ SYSTEM_FILES = (
     "/etc/pki/ca-trust/extracted",
     "/etc/crypto-policies",
 )
+JAVA_FILES = "/etc/java-*-openjdk"  # without which Debian's does not start
 ETC = {
     "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/home/agent:{SHELL}\n"
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
@@ -359,7 +361,7 @@ def system_binds() -> list[str]:
             arguments += ["--symlink", os.readlink(path), str(path)]
         elif path.is_dir():
             arguments += ["--ro-bind", str(path), str(path)]
-    for name in SYSTEM_FILES:
+    for name in (*SYSTEM_FILES, *sorted(glob.glob(JAVA_FILES))):
         if os.path.exists(name):
             arguments += ["--ro-bind", os.path.realpath(name), name]
     return arguments
