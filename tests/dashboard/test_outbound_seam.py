@@ -39,7 +39,6 @@ STAYS_HERE = {
     "workspaces/drivers/kubernetes/bridge.py": "a pod of this installation, over mutual TLS",
     "workspaces/drivers/kubernetes/pod/canary.py": "runs in a pod, and tries what its cluster lets it reach",
     "workspaces/egress/proxy.py": "straight to an address, where no proxy is on the way; else by_proxy.py",
-    "workspaces/egress/opened.py": "a socket of this process",
     "workspaces/host/leads.py": "a runner of this installation, over mutual TLS",
     "workspaces/host/member_home.py": "the desk of the installation that this host joins",
     "workspaces/runner/web_elsewhere.py": "the web of another host, through its runner",
