@@ -13,7 +13,8 @@ from .http_head import RequestHead
 METHODS = ("GET", "HEAD", "OPTIONS")
 FETCH, FETCHES = "/git-upload-pack", "application/x-git-upload-pack-request"
 FIELDS = {"query", "variables", "operationName"}
-MOST_BYTES = 1024**2  # of GraphQL that is read here
+MOST_BYTES = 1024**2  # of GraphQL with its variables that is read here
+MOST_TEXT = 64 * 1024  # characters of its documents: reading so many takes less than 0.1 s
 MOST_SHOWN = 100  # characters of what an operation is called
 
 
@@ -58,7 +59,10 @@ def _documents(head: RequestHead, body: bytes | None) -> list[str]:
         asked = json.loads(body.decode("utf-8"), object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise Unreadable from None
-    return [_document(one) for one in (asked if isinstance(asked, list) and asked else [asked])]
+    found = [_document(one) for one in (asked if isinstance(asked, list) and asked else [asked])]
+    if sum(map(len, found)) > MOST_TEXT:
+        raise Unreadable
+    return found
 
 
 def _document(asked) -> str:
