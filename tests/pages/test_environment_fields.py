@@ -21,6 +21,8 @@ EVERY_FIELD = {
     "ref": "main",
     "submodules": "left",
     "lfs": "pulled",
+    "storage": "emptydir",
+    "runtime_class": "",
     "upstream": "",
     "sign_commits": True,
     "setup": "make deps\n",
