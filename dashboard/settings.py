@@ -145,6 +145,8 @@ HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
 HANDRAIL_HELD = env_switch("HANDRAIL_HELD", default=True)
 # What becomes of commands and terminals that agents start over the API where nothing holds them: "ask" or "run".
 HANDRAIL_UNHELD = env_choice("HANDRAIL_UNHELD", ("ask", "run"), "ask")
+# Whether the files of workspaces that are up are watched, so that a snapshot looks only at what may have changed.
+HANDRAIL_WATCH = env_choice("HANDRAIL_WATCH", ("on", "off"), "on") == "on"
 # What is asked about each call beside the policy, and how long an answer over HTTP may take before a person is asked.
 HANDRAIL_DECISION_POINT = env_read(
     "HANDRAIL_DECISION_POINT", "cedar:/path/to/policies.cedar or opa:http://host/v1/data/…", read_decision_point

@@ -6,6 +6,8 @@ in `Workspace.watching` for the web, which is another process.
 
 import threading
 
+from django.conf import settings
+
 from workspaces import lifecycle
 from workspaces.models import Run, Workspace
 from workspaces.store.watch import Watched
@@ -23,7 +25,8 @@ def of(workspace) -> Watched | None:
     if not Run.objects.filter(workspace=workspace.pk, ended_at=None).exists():
         return None
     with _lock:
-        return _watches.setdefault(workspace.pk, Watched())
+        off = "" if settings.HANDRAIL_WATCH else "HANDRAIL_WATCH=off"
+        return _watches.setdefault(workspace.pk, Watched(off=off))
 
 
 def is_watched(workspace_id) -> bool:

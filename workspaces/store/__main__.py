@@ -43,7 +43,7 @@ def prove(args) -> None:
 
 
 def snapshot(args) -> None:
-    if os.environ.get("HANDRAIL_WATCH", "off") != "off" and not args.keys:
+    if "STORE_WATCH" in os.environ and not args.keys:
         from .watch.serve import snapshot_by_watch
 
         if fields := snapshot_by_watch(str(args.store), args.dir, {"thorough": args.thorough, "prove": args.prove}):

@@ -17,7 +17,7 @@ VERB = re.compile(r"[a-z]+\.[a-z]+(_[a-z]+)*")
 NO_VERBS = re.compile(
     r".*\.(py|json|toml|sh|txt|md|html|log|sock|git)|(branch|remote|user|core|push|handrail)\..*|system\.posix_acl_.*"
     r"|host\.env"  # a file
-    r"|network\.credential"  # the name of a tool
+    r"|network\.(credential|request)"  # names of tools
 )
 
 

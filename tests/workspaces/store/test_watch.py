@@ -205,9 +205,8 @@ def test_a_full_queue_makes_the_next_snapshot_walk(store, tree, work, watched, m
     assert store.read(taken.tree, b"src/main.py") == b"lost"
 
 
-def test_it_can_be_switched_off(store, tree, monkeypatch):
-    monkeypatch.setenv("HANDRAIL_WATCH", "off")
-    tree.watched = Watched()
+def test_it_can_be_switched_off(store, tree):
+    tree.watched = Watched(off="HANDRAIL_WATCH=off")
     assert [store.snapshot(tree).looked_at.watched for _ in range(2)] == [0, 0]
     assert (tree.watched.how, tree.watched.why) == ("off", "HANDRAIL_WATCH=off")
 

@@ -35,7 +35,7 @@ try:
     import mfusepy
 except (ImportError, OSError) as missing:
     raise StoreError(
-        "to mount a snapshot, install libfuse 3 (Debian: `apt install fuse3`) and `pip install 'handrail[mount]'` "
+        "to mount a snapshot, install libfuse 3 (Debian: `apt install fuse3`) and the extra handrail[mount] "
         f"({missing})"
     ) from missing
 

@@ -4,6 +4,6 @@
 each kind of writer.
 """
 
-from .watched import DEFAULT_PROOF_EVERY, Hints, Watched, new_watch
+from .watched import DEFAULT_PROOF_EVERY, Hints, Watched
 
-__all__ = ["DEFAULT_PROOF_EVERY", "Hints", "Watched", "new_watch"]
+__all__ = ["DEFAULT_PROOF_EVERY", "Hints", "Watched"]

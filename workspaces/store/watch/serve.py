@@ -1,6 +1,6 @@
 """Watch a tree while a command runs: snapshots that are taken by `python -m workspaces.store` meanwhile use the watch.
 
-The watching process takes them, asked through the socket that HANDRAIL_WATCH names: one JSON object a line each way.
+The watching process takes them, asked through the socket that STORE_WATCH names: one JSON object a line each way.
 """
 
 import json
@@ -17,13 +17,13 @@ from ..repository import Store
 from ..tree import LocalTree
 from .watched import Watched
 
-VARIABLE = "HANDRAIL_WATCH"
+SOCKET = "STORE_WATCH"  # the variable of the command in which it finds the socket
 
 
 def snapshot_by_watch(store: str, folder: str, options: dict) -> dict | None:
     """Ask the process that watches the folder for a snapshot; None if nobody watches it. Raise StoreError."""
-    address = os.environ.get(VARIABLE, "")
-    if address in ("", "off"):
+    address = os.environ.get(SOCKET, "")
+    if not address:
         return None
     with socket.socket(socket.AF_UNIX) as link:
         try:
@@ -41,8 +41,6 @@ def snapshot_by_watch(store: str, folder: str, options: dict) -> dict | None:
 
 def watch(folder: Path, command: list[str], shown) -> int:
     """Run the command and return its exit status; `shown(snapshot)` are the fields of a snapshot as JSON."""
-    if os.environ.get(VARIABLE) == "off":
-        return subprocess.run(command, check=False).returncode
     tree = LocalTree(os.path.realpath(folder))
     tree.watched = Watched()
     with tempfile.TemporaryDirectory(prefix="handrail-watch-") as private, socket.socket(socket.AF_UNIX) as door:
@@ -51,7 +49,7 @@ def watch(folder: Path, command: list[str], shown) -> int:
         door.listen()
         threading.Thread(target=_serve, args=(door, tree, shown), daemon=True).start()
         try:
-            return subprocess.run(command, env=os.environ | {VARIABLE: address}, check=False).returncode
+            return subprocess.run(command, env=os.environ | {SOCKET: address}, check=False).returncode
         finally:
             tree.watched.close()
 

@@ -43,9 +43,10 @@ class Hints:
 class Watched:
     """One tree, by the paths of its folders relative to it ("" is the tree). Thread-safe; one snapshot at a time."""
 
-    def __init__(self, *, proof_every: int = DEFAULT_PROOF_EVERY):
+    def __init__(self, *, proof_every: int = DEFAULT_PROOF_EVERY, off: str = ""):
         self.proof_every = proof_every
-        self.how, self.why = "off", "no snapshot has been taken yet"
+        self.off = off  # why nothing may be watched
+        self.how, self.why = "off", off or "no snapshot has been taken yet"
         self.alarms = 0
         self.kernel = None
         self.folders: dict[str, CachedFolder] = {}
@@ -153,8 +154,8 @@ class Watched:
         """Return whether the kernel tells of changes; start that at first."""
         if self.kernel is not None:
             return True
-        if self.alarms or os.environ.get("HANDRAIL_WATCH") == "off":
-            self.how, self.why = "off", self.why if self.alarms else "HANDRAIL_WATCH=off"
+        if self.alarms or self.off:
+            self.how, self.why = "off", self.why if self.alarms else self.off
             return False
         if not is_ctime_trusted(root):
             self.how, self.why = "off", "the file times of this file system do not prove that a file is unchanged"
@@ -330,10 +331,6 @@ class Watched:
             self._late = None
 
 
-def new_watch(**how) -> Watched:
-    return Watched(**how)
-
-
 def _as_tuple(place: str | tuple[str, ...]) -> tuple[str, ...]:
     return (place,) if isinstance(place, str) else place
 
@@ -347,4 +344,4 @@ def _above(paths: set[str]) -> set[str]:
     return found
 
 
-__all__ = ["BASELINE", "DEFAULT_PROOF_EVERY", "PROOF", "WATCHED", "Hints", "Watched", "new_watch"]
+__all__ = ["BASELINE", "DEFAULT_PROOF_EVERY", "PROOF", "WATCHED", "Hints", "Watched"]
