@@ -43,10 +43,7 @@ def _end(thread: TaskThread, pull: Pull):
         if not thread.task.end:
             by = Actor.system(f"code host, {pull.by.login}"[:200]) if pull.by else BY
             attempts.end(thread.task, ENDS[pull.state], by=by)
-        said = "Merged." if pull.state == MERGED else "Closed without a merge."
-        if pull.state == MERGED and (lesson := _propose_lesson(thread)):
-            said += f" A lesson was proposed: {settings.HANDRAIL_DESK_URL}{reverse('lesson', args=[lesson.pk])}"
-        speaking.add(thread, f"end:{pull.state}", said)
+        speaking.add(thread, f"end:{pull.state}", "Merged." if pull.state == MERGED else "Closed without a merge.")
 
 
 def _chosen(thread: TaskThread) -> TaskAttempt | None:
@@ -70,8 +67,13 @@ def _put_away(thread: TaskThread):
                 return
         else:
             return  # the operation is asked for; the next reading sees what became of it
-    thread.archived_at = clock.now()
-    thread.save(update_fields=["archived_at", "problem"])
+    with transaction.atomic():
+        # Only now: the notes are known as of the snapshot that the archiving took.
+        if thread.state == MERGED and (lesson := _propose_lesson(thread)):
+            where = f"{settings.HANDRAIL_DESK_URL}{reverse('lesson', args=[lesson.pk])}"
+            speaking.add(thread, "lesson", f"A lesson was proposed: {where}")
+        thread.archived_at = clock.now()
+        thread.save(update_fields=["archived_at", "problem"])
 
 
 def _propose_lesson(thread: TaskThread) -> Lesson | None:
