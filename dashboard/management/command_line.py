@@ -9,10 +9,10 @@ from django.core.management import ManagementUtility, get_commands, load_command
 
 # Handrail's commands, in the order in which a person needs them. A test compares them with those that are there.
 GROUPS = {
-    "Start": ("up", "demo", "sign_in_url", "down"),
+    "Start": ("up", "demo", "sign_in_url", "down", "prepare"),
     "Agents": ("connect", "prove", "past", "disconnect", "agents", "create_token"),
     "Workspaces": ("push", "devcontainer", "secret", "move"),
-    "Looking after it": ("doctor", "backup", "restore", "rotate_secrets", "accept_store"),
+    "Looking after it": ("doctor", "backup", "restore", "rotate_secrets", "accept_store", "store_key"),
     "Several hosts": ("host", "join", "stores_to_bucket", "take_over_host"),
     "People": ("reset_second_factor", "reopen_solo", "purge_person", "scrub"),
     "Checking": ("verify_passkeys",),

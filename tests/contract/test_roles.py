@@ -25,6 +25,8 @@ VERBS = {
     "POST /checkpoints/{checkpoint_id}/restore": "restore",
     "POST /checkpoints/{checkpoint_id}/fork": "create_workspace",
     "DELETE /checkpoints/{checkpoint_id}": "delete_checkpoint",
+    "POST /workspaces/{key}/snapshots/{n}/folder": "read",
+    "DELETE /workspaces/{key}/snapshots/{n}/folder": "read",
     "POST /workspaces/{key}/snapshots/{n}/screenshot": "keep_screenshot",
     "DELETE /workspaces/{key}/snapshots/{n}/screenshot": "keep_screenshot",
     "DELETE /workspaces/{key}": "delete_workspace",
@@ -201,6 +203,8 @@ PEOPLE_ALONE = {
     "GET /definitions/{name}/export",
     "GET /definitions/{name}/versions",
     "GET /hosts",
+    "GET /host-accounts",
+    "GET /task-sources",
     "GET /log-targets",
     "GET /log/checkpoints",
     "GET /log/export",
@@ -237,11 +241,16 @@ PEOPLE_ALONE = {
     "GET /tokens",
     "GET /workspaces/{key}/blame/{path}",
     "GET /workspaces/{key}/file-history/{path}",
+    "GET /workspaces/{key}/snapshots/{n}/folder",
+    "POST /workspaces/{key}/snapshots/{n}/folder",
+    "DELETE /workspaces/{key}/snapshots/{n}/folder",
 }
 # Addresses that name a kind of work, or a version of the policy, of the caller's own team, or what its admins see.
 OF_THE_TEAM = ("/storage/", "/policies/", "/tokens/", "/secrets/", "/measures/", "/scrubs/", "/purges/")
 OF_THE_TEAM += (
     "/approver-groups/",
+    "/task-sources/",
+    "/host-accounts/",
     "/callbacks/",
     "/credentials/",
     "/agent-programs/",

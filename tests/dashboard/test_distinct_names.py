@@ -149,6 +149,7 @@ def test_people_stay_two_for_frameworks():
 ONLY_SHOWN = "shown to people or programs, never compared"
 REFUSES = "two names that become one are both refused"
 SHORTENED = {
+    "approvals/agent_runs/code_host/commands.py": "the words of a command",
     "approvals/agent_runs/requests.py": "a new workspace's key, with random letters; one that exists is refused",
     "approvals/api/conversations.py": "the name of a download",
     "approvals/agents/claude_code/transcript.py": "Claude Code's own name of a folder; each file names all of it",
@@ -173,6 +174,9 @@ SHORTENED = {
     "dashboard/site/invitations.py": REFUSES,
     "dashboard/people/tokens.py": "288 bits",
     "workspaces/code_hosts/base.py": "a secret's name, whose origin decides; branches that become one are refused",
+    "workspaces/code_hosts/github_threads.py": "labels, which the code host compares without case",
+    "workspaces/code_hosts/gitlab_threads.py": "labels, which the code host compares without case",
+    "workspaces/egress/reads.py": "128 bits",
     "workspaces/changes/diff/readable.py": "128 bits",
     "workspaces/drivers/docker/bundle.py": "of Handrail's own files",
     "workspaces/drivers/docker/engine.py": "128 bits",

@@ -147,7 +147,7 @@ def test_an_archived_workspace_comes_back_where_there_is_room(client, host, team
     settings.HANDRAIL_BUCKET = "s3://bucket"
     one, other = host("a", draining_at=clock.now()), host("b")
     Workspace.objects.filter(pk=workspace.pk).update(state=State.ARCHIVED, runner=one, placed_at=clock.now())
-    assert client.post(f"/api/v1/workspaces/{workspace.key}/resume").status_code == 202
+    assert client.post(f"/api/v1/workspaces/{workspace.key}/resume", content_type="application/json").status_code == 202
     assert (placed(workspace.key), Operation.objects.get(kind="resume").runner) == ("b", other)
 
 

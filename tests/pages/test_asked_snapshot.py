@@ -27,6 +27,10 @@ def up(workspace, runner, monkeypatch):
     return Workspace.objects.select_related("environment", "team").get(pk=workspace.pk)
 
 
+def asked_snapshots():
+    return Operation.objects.filter(kind=asking.KIND)
+
+
 def card(action) -> str:
     return f"/actions/{action.pk}/"
 
@@ -44,7 +48,7 @@ def noted(action) -> list[tuple[str, dict]]:
 
 def test_the_newest_snapshot_is_the_one_if_nothing_has_changed(up, ask, runner, bob, browser_of, read):
     action, client = ask(PUSH, workspace=up), browser_of(bob)
-    assert (asked(action), Operation.objects.get().kind) == (None, "asked_snapshot")
+    assert (asked(action), asked_snapshots().count()) == (None, 1)
     assert "The snapshot of the files when the agent asked hasn't been taken yet." in read(client, card(action))
     runner()
     assert asked(action) == (2, "manual", "before lunch")
@@ -67,7 +71,7 @@ def test_changed_files_are_kept_under_a_label(up, ask, runner):
 
 def test_actions_that_come_before_the_runner_begins_share_one(up, ask, runner):
     first, second = ask(PUSH, workspace=up), ask(FORCE, workspace=up)
-    assert Operation.objects.count() == 1
+    assert asked_snapshots().count() == 1
     runner()
     assert [(asked(action)[0], len(noted(action))) for action in (first, second)] == [(2, 1), (2, 1)]
 
@@ -102,7 +106,7 @@ def test_the_card_says_that_its_snapshot_was_deleted(up, ask, runner, bob, brows
 def test_the_card_says_how_late_its_snapshot_was_taken(up, ask, runner, bob, browser_of, read):
     action = ask(PUSH, workspace=up)
     runner()
-    operation = Operation.objects.get()
+    operation = asked_snapshots().get()
     assert "minutes after the agent asked" not in read(browser_of(bob), card(action))
     Operation.objects.update(settled_at=operation.due_at + timedelta(seconds=75))
     assert "It was taken 1:15 minutes after the agent asked." in read(browser_of(bob), card(action))
@@ -126,7 +130,7 @@ def test_what_needs_approval_again_gets_another_one(up, ask, runner, bob, decide
     decide(action, by=bob)
     approved = Action.objects.get(pk=action.pk)
     assert bound_files.ask_again(approved, bound_files.Bound(), ["push.sh"])
-    assert (asked(action), Operation.objects.filter(kind="asked_snapshot").count()) == (None, 2)
+    assert (asked(action), asked_snapshots().count()) == (None, 2)
     runner()
     assert asked(action)[0] == 2
 
@@ -138,7 +142,7 @@ def test_none_is_taken_where_nothing_waits_or_nothing_could_change(up, ask, team
     ask(QUESTION, tool="AskUserQuestion", workspace=up)
     Workspace.objects.filter(pk=up.pk).update(environment=folder)
     ask(PUSH, workspace=Workspace.objects.select_related("environment").get(pk=up.pk))
-    assert not Operation.objects.exists()
+    assert not asked_snapshots().exists()
     assert set(Action.objects.values_list("asked_operation", flat=True)) == {None}
 
 

@@ -64,6 +64,8 @@ OPEN = {"acp-program"}  # a program to download: the machine that does so has no
 OWN = {"theme", "keys", "connect-phone", "notifications", "notifications-test", "channel-add", "channel-remove"}
 OWN |= {"view-save", "view-remove", "device-add", "device-drop", "device-remove"}
 OWN |= {"changed-seen", "session-end", "sessions-end", "team-show"}
+OWN |= {"snapshot-folder"}  # on the host, of files that they may read
+FOR_SUPERUSERS = {"status-host"}  # a host is of all teams
 FOR_ADMINS = {
     "callbacks",
     "storage-collect",
@@ -120,7 +122,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
     signed_in = UserSession.objects.create(user=alice, ip="192.0.2.1", user_agent=SECRET, session_key="k" * 32)
     by, soon = Actor.system("tests"), clock.now() + timedelta(hours=1)
     thrown = make_workspace(team, agent, "repo-thrown", State.STOPPED, trashed_at=clock.now(), purge_at=soon)
-    run = Run.objects.create(workspace=workspace, runner=Runner.objects.create(), started_at=clock.now())
+    run = Run.objects.create(workspace=workspace, runner=Runner.objects.create(host="one"), started_at=clock.now())
     Manifest.objects.create(run=run, body={"kind": "resume", "snapshot": 1, "repository": SECRET}, sha256="0" * 64)
     when = {"started_at": soon, "last_at": soon}
     conversation = AgentSession.objects.create(team=team, agent=agent, native_id="s", title=SECRET, **when)
@@ -227,6 +229,8 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
     def arguments(route):
         named = {"pk": signed_in.pk, "team": team.slug, "key": workspace.key, "number": 1, "line": 1}
         named |= {
+            "host": "one",
+            "word": "drain",
             "name": "claude",
             "form": "letta",
             "kind": "csv",
@@ -304,7 +308,9 @@ def test_a_stranger_finds_nothing_and_changes_nothing(site, browser_of, mallory)
             body = b"" if response.streaming else response.content
             assert SECRET.encode() not in body, (method, address)
             assert b"repo-task-1" not in body, (method, address)
-            if kwargs and name != "oversight-file":  # of their own team
+            if name in FOR_SUPERUSERS:
+                assert response.status_code == 403
+            elif kwargs and name != "oversight-file":  # of their own team
                 assert response.status_code in (404, 405), (method, address, response.status_code)
             else:
                 assert response.status_code < 500, (method, address, response.status_code)
@@ -335,7 +341,8 @@ def test_every_role_gets_an_answer_everywhere(site, browser_of, person, request)
     for route, name in ROUTES:
         address = reverse(name, kwargs=site(route))
         response = client.get(address)
-        expected = (special.get(name, 200), 405, *refused, *((403,) if name in FOR_ADMINS and person == "lena" else ()))
+        closed = name in FOR_SUPERUSERS or (name in FOR_ADMINS and person == "lena")
+        expected = (special.get(name, 200), 405, *refused, *((403,) if closed else ()))
         assert response.status_code in expected, (person, address, response.status_code)
         if response.status_code == 302:
             assert not response.headers["Location"].startswith("/accounts/login/"), address

@@ -234,7 +234,7 @@ def test_hours_awake_are_capped_for_new_forked_and_used_workspaces(asleep, alice
     client, body = api(token_of(alice)), {"content_type": "application/json"}
     answers = [
         client.post("/api/v1/workspaces", json.dumps({"key": "new-one"}), **body),
-        client.post("/api/v1/workspaces/asleep/resume"),
+        client.post("/api/v1/workspaces/asleep/resume", **body),
         client.post("/api/v1/workspaces/asleep/fork", json.dumps({"key": "forked"}), **body),
         client.post("/api/v1/workspaces/asleep/commands", json.dumps({"command": "ls"}), **body),
     ]
@@ -325,7 +325,7 @@ def test_a_quota_of_workspaces_refuses_what_adds_one_and_says_what_to_do(asleep,
     answers = [
         client.post("/api/v1/workspaces", json.dumps({"key": "new-one"}), **body),
         client.post("/api/v1/workspaces/asleep/fork", json.dumps({"key": "forked"}), **body),
-        client.post("/api/v1/workspaces/put-away/resume"),
+        client.post("/api/v1/workspaces/put-away/resume", **body),
         client.post(f"/api/v1/workspaces/{gone.key}/untrash"),
     ]
     said = {(answer.status_code, answer.json()["code"], answer.json()["detail"]) for answer in answers}
@@ -335,22 +335,22 @@ def test_a_quota_of_workspaces_refuses_what_adds_one_and_says_what_to_do(asleep,
     )
     assert said == {(409, "cap_met", words)}
     assert not Operation.objects.exists()
-    assert client.post("/api/v1/workspaces/asleep/resume").status_code == 202  # it is counted already
+    assert client.post("/api/v1/workspaces/asleep/resume", **body).status_code == 202  # it is counted already
     Cap.objects.update(limit=3)
-    assert client.post("/api/v1/workspaces/put-away/resume").status_code == 202
+    assert client.post("/api/v1/workspaces/put-away/resume", **body).status_code == 202
 
 
 def test_a_quota_of_disk_counts_measured_files_and_refuses_each_start(asleep, used, alice, token_of, api):
     Workspace.objects.filter(pk=used.pk).update(vitals={"bytes": 7_000})
     assert caps.used(quota(asleep.team, "disk_bytes", 10_457)) == 7_000 + asleep.head.bytes == 10_456
-    client = api(token_of(alice))
-    assert client.post("/api/v1/workspaces/asleep/resume").status_code == 202
+    client, body = api(token_of(alice)), {"content_type": "application/json"}
+    assert client.post("/api/v1/workspaces/asleep/resume", **body).status_code == 202
     Operation.objects.all().delete()
     Workspace.objects.filter(pk=used.pk).update(vitals={"bytes": 10**10})
-    answer = client.post("/api/v1/workspaces/asleep/resume").json()
+    answer = client.post("/api/v1/workspaces/asleep/resume", **body).json()
     assert answer["detail"].startswith("The team has 10 GB on disk, and its limit is 0 GB on disk. Delete workspaces")
     Workspace.objects.filter(pk=used.pk).update(state=State.ARCHIVED)
-    assert client.post("/api/v1/workspaces/asleep/resume").status_code == 202
+    assert client.post("/api/v1/workspaces/asleep/resume", **body).status_code == 202
 
 
 def test_a_quota_warns_at_80_percent_and_forgets_it_when_use_falls(team, agent, alice, browser_of, read):

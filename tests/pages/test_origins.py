@@ -22,6 +22,7 @@ KNOWN = {
     "started by “{{ parent }}”": "the session whose transcript holds the sub-agent's",
     "started by {{ name }} {{ at }}": "the person or the schedule that started the agent's run",
     "started by hand": "the run was not started by its time",
+    "What an account writes there counts as written by its person, with that person": "an admin mapped the account",
     "created by it": "the agent's token created the workspace",
     "Written by {{ kind }} {{ author }} in {{ key }}, {{ time }}.": "the token or the person who sent the lesson",
 }

@@ -166,6 +166,8 @@ def test_a_host_without_an_address_is_not_called_blocked(workspace, alice, brows
 # Events of a workspace that its timeline leaves out, with the place that shows them.
 NOT_EVENTS = {
     "snapshot.taken": "a row of its own",
+    "snapshot.opened_as_folder": "on the page of the snapshot",
+    "snapshot.closed_as_folder": "on the page of the snapshot",
     "snapshot.trashed": "on the Snapshots tab",
     "snapshot.untrashed": "on the Snapshots tab",
     "workspace.connected": "the first row says it",

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import uuid
 from types import SimpleNamespace
 
 import pytest
@@ -132,6 +133,46 @@ def test_commits_are_rebased_or_brought_beside(desk, key, upstream):
     revise(desk, key, upstream, 202, how="rebase")
     told = desk.run(key, "git log -2 --format=%s; git rev-parse HEAD^; git status --porcelain").decode().splitlines()
     assert told == ["agent: mine", "upstream", theirs]
+
+
+@pytest.fixture
+def checked_key(desk, lead, upstream):
+    """A workspace with a check."""
+    name = f"checked-{uuid.uuid4().hex[:8]}"
+    lead.post("/environments", {"name": name, "checks": {"unit": "test -f c.txt && echo checked"}}, 201)
+    return desk.create(source={"git": str(upstream.path)}, environment=name)["key"]
+
+
+def test_a_rebase_runs_the_checks_of_the_environment(desk, checked_key, upstream):
+    key = checked_key
+    desk.run(key, "echo mine > mine.txt; git add .; git commit -qm 'agent: mine'")
+    theirs = upstream.commit({"c.txt": "c2\n"})
+    assert rebase(desk, key)["conflicts"] == []
+    told = desk.run(key, "git log -2 --format=%s; git rev-parse HEAD^; git status --porcelain").decode().splitlines()
+    assert told == ["agent: mine", "upstream", theirs]
+    [check] = [each for each in desk.get(f"/workspaces/{key}/commands").json["commands"] if each["check"] == "unit"]
+    assert until(lambda: desk.get(f"/commands/{check['id']}").json["exit_status"] == 0)
+
+
+def test_a_rebase_with_a_conflict_leaves_it_in_the_files_and_checks_nothing(desk, checked_key, upstream):
+    key = checked_key
+    desk.run(key, "echo mine > c.txt; git commit -qam 'agent: mine'")
+    upstream.commit({"c.txt": "theirs\n"})
+    assert [each["path"] for each in rebase(desk, key)["conflicts"]] == ["c.txt"]
+    assert "<<<<<<<" in read(desk, key, "c.txt")
+    assert [each for each in desk.get(f"/workspaces/{key}/commands").json["commands"] if each["check"]] == []
+
+
+def test_a_rebase_by_an_agent_brings_no_protected_files(desk, key, upstream):
+    upstream.commit({".claude/settings.json": "{}\n"})
+    before = state(desk, key)
+    assert "A person has to take this revision" in rebase(desk, key)["reason"]
+    assert state(desk, key) == before
+
+
+def rebase(desk, key) -> dict:
+    told = desk.post(f"/workspaces/{key}/rebase", {}, 202).json
+    return until(lambda: desk.get(f"/workspaces/{key}/operations/{told['operation']}").json["outcome"])
 
 
 def test_commits_of_another_repository_leave_where_a_push_goes(desk, lead, key, upstream):

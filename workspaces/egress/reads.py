@@ -45,7 +45,7 @@ def writes(head: RequestHead, body: bytes | None) -> str:
     named = [f"{kind} {' '.join(fields)}" for kind, fields in found if kind != "query"]
     text = "GraphQL " + ", ".join(named)
     if len(text) > MOST_SHOWN:
-        text = f"{text[: MOST_SHOWN - 20]}… {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        text = f"{text[: MOST_SHOWN - 40]}… {hashlib.sha256(text.encode()).hexdigest()[:32]}"
     return text if named else ""
 
 

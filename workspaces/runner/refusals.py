@@ -11,6 +11,7 @@ from workspaces.runner.reconcile.liveness import SYSTEM
 from workspaces.store import Cancelled, StoreError
 from workspaces.store.errors import path_of
 
+CONFLICTS_NAMED = 1000  # paths that an outcome names
 logger = logging.getLogger("handrail.runner")
 
 

@@ -79,7 +79,7 @@ def _answer(asked: Asked, thread: TaskThread, caller: Caller) -> str:
 
 def key_of(action: Action, digest: str) -> str:
     """Return the key of the comment that shows a call."""
-    return f"ask:{action.pk}:{digest[:16]}"
+    return f"ask:{action.pk}:{digest}"
 
 
 def can_be_answered(action: Action) -> bool:

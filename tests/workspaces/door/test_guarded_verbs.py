@@ -45,6 +45,7 @@ PROTECTS = {
     "POST /workspaces/{key}/return": ("", {"choice": "snapshot", "snapshot": 1}, {}),
     "POST /workspaces/{key}/snapshots/{n}/restore": ("", {}, {}),
     "POST /workspaces/{key}/revisions": ("", upload, {}),
+    "POST /workspaces/{key}/rebase": None,  # only of clones: tests/workspaces/test_git_revisions.py
     "POST /checkpoints/{checkpoint_id}/restore": None,  # only of microVMs: tests/workspaces/microvm
 }
 

@@ -21,11 +21,12 @@ from workspaces.drivers.init_client import InitClient
 from workspaces.store.guest.scan import listings
 
 NOBODY, GUEST_UID = 65534, 1000
+POD_NAMESPACE = "HANDRAIL_TEST_POD_NAMESPACE"  # set by `begin`, for the processes that a test starts
 # What drivers are told on this host; the engine of the tests is a private one.
 OPTIONS = {
     "docker": {"address": os.environ.get("HANDRAIL_TEST_DOCKER_HOST") or os.environ.get("DOCKER_HOST", "")},
     "microvm": {"images": os.environ.get("HANDRAIL_TEST_MICROVM_IMAGES", "")},
-    "kubernetes": {},  # filled by `pod_namespace`
+    "kubernetes": {"at": os.environ.get(POD_NAMESPACE, "")},
 }
 IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
 RUNTIME_CLASS = os.environ.get("HANDRAIL_TEST_RUNTIME_CLASS", "")  # of the pods of this session; "": the default
@@ -245,7 +246,7 @@ def begin(ground, require, request):
 
     def start(name: str, **fields) -> Running:
         if name == "kubernetes":
-            OPTIONS[name]["at"] = request.getfixturevalue("pod_namespace")
+            OPTIONS[name]["at"] = os.environ[POD_NAMESPACE] = request.getfixturevalue("pod_namespace")
         if why := why_not(name, "image" not in fields):
             require(name, why)
         if name == "docker":

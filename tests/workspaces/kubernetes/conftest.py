@@ -21,6 +21,8 @@ def on_cluster(pod_namespace, require, tmp_path_factory):
     if why := why_not("kubernetes", False):
         require("kubernetes", why)
     product = Product(tmp_path_factory.mktemp("home"), HANDRAIL_KUBERNETES=pod_namespace)
-    product.start()
-    yield Desk(product, product.agent_token("pods"))
-    product.stop()
+    try:
+        product.start()
+        yield Desk(product, product.agent_token("pods"))
+    finally:
+        product.clean_up()

@@ -21,6 +21,7 @@ from tests.support.waiting import until
 PLACE = Path(
     os.environ.get("HANDRAIL_TEST_AGENT_SANDBOX") or CHECKOUT.parent / "shared/engines/kubernetes/agent-sandbox"
 )
+GROUPS = ("agents.x-k8s.io", "extensions.agents.x-k8s.io")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -33,14 +34,17 @@ class Controller:
         self.program.write_bytes(lzma.decompress((PLACE / "agent-sandbox-controller.xz").read_bytes()))
         self.program.chmod(0o755)
         self.process: subprocess.Popen | None = None
-        for crd in json.loads((PLACE / "crds.json").read_text())["items"]:
+        crds = json.loads((PLACE / "crds.json").read_text())["items"]
+        self.kinds = {crd["spec"]["names"]["kind"] for crd in crds}
+        for crd in crds:
             status, answer = cluster.api.ask(CRDS, crd)
             assert status in (201, 409), answer
-        until(self._has_kinds)
+        until(self._serves_all_kinds)
 
-    def _has_kinds(self) -> bool:
-        groups = ("agents.x-k8s.io/v1beta1", "extensions.agents.x-k8s.io/v1beta1")
-        return all(self.cluster.api.ask(f"/apis/{group}")[0] == 200 for group in groups)
+    def _serves_all_kinds(self) -> bool:
+        answers = [self.cluster.api.ask(f"/apis/{group}/v1beta1") for group in GROUPS]
+        served = {each["kind"] for status, answer in answers if status == 200 for each in answer["resources"]}
+        return self.kinds <= served
 
     def start(self) -> None:
         flags = ["--extensions", "--leader-elect=false", "--enable-webhook=false", "--metrics-bind-address=0"]

@@ -47,6 +47,7 @@ def test_a_program_goes_on_over_a_cut_and_nothing_of_its_output_is_lost(kubernet
 def test_a_node_that_is_lost_is_out_of_reach_until_the_cluster_says_that_its_pod_is_gone(pod, cut):
     run = pod()
     run.sh("echo since the newest snapshot > note")
+    until(lambda: run.driver.pods.find(run.spec.run_id).status.phase == "Running")  # later than the keeper answers
     cut(run)
     words = until(lambda: said_of(run))
     assert words.startswith("Its pod on node ")

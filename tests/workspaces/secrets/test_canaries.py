@@ -23,6 +23,7 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from tests.workspaces.secrets.conftest import Person
 from workspaces.store import blocks
+from workspaces.store.sealing import Keys
 
 TAG = uuid.uuid4().hex[:6]
 
@@ -288,7 +289,7 @@ def test_no_store_holds_them(story):
         at = 0
         while at < len(data):
             info = blocks.read_header(data[at : at + blocks.HEADER.size], str(pack))
-            checker.search(pack, blocks.payload(memoryview(data)[at : at + info.length], info, str(pack)))
+            checker.search(pack, blocks.payload(memoryview(data)[at : at + info.length], info, str(pack), Keys()))
             at += info.length
     assert (bool(packs), checker.found) == (True, [])
 

@@ -11,7 +11,7 @@ from workspaces.store.sealing import written
 
 
 class Command(BaseCommand):
-    help = "Show whether the snapshots of a team are encrypted, make a (new) key for them, or write its keys to a file."
+    help = "Show whether a team's snapshots are encrypted, make a (new) key, or write its keys to a file."
     requires_system_checks = []
 
     def add_arguments(self, parser):

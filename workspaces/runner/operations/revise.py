@@ -27,7 +27,7 @@ from workspaces.operations.needs_approval import HOOK_FILES
 from workspaces.provisioning import source_history, uploads
 from workspaces.runner import files, notes, snapshots, source_files
 from workspaces.runner.operations.restore import Restore, resume_if_asked
-from workspaces.runner.refusals import Refused
+from workspaces.runner.refusals import CONFLICTS_NAMED, Refused
 from workspaces.runner.run_spec import uid_of
 from workspaces.runner.snapshot_tree import KeptFiles
 from workspaces.runner.steps import revise_files, revise_git
@@ -148,7 +148,7 @@ class Revise(Restore):
     async def _replaced(self, job, store, base, safety, coming: str) -> tuple[str, None, dict]:
         told = await job.thread(_compare, store, base.tree_hex, safety.tree_hex, coming)
         if told["conflicts"]:
-            named = [history.path_fields("path", path) for path in told["conflicts"][: revise_git.CONFLICTS_NAMED]]
+            named = [history.path_fields("path", path) for path in told["conflicts"][:CONFLICTS_NAMED]]
             raise _refused(f"here since snapshot {base.number}", safety, named, len(told["conflicts"]))
         if needs_approval.is_unapproved(job.by) and told["guarded"]:
             raise Refused(revise_git.PERSONS)

@@ -11,7 +11,7 @@ from workspaces.changes import file_writes, history
 from workspaces.models import Snapshot, Workspace
 from workspaces.operations import needs_approval
 from workspaces.operations.needs_approval import HOOK_FILES
-from workspaces.runner.steps.revise_git import CONFLICTS_NAMED
+from workspaces.runner.refusals import CONFLICTS_NAMED
 from workspaces.services import source_trees
 from workspaces.services.notes import lessons, versions
 from workspaces.store import LocalTree, Store

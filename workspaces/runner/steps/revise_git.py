@@ -24,14 +24,13 @@ from workspaces.provisioning.git.running import git_in
 from workspaces.runner import snapshots, source_files
 from workspaces.runner.git.merge import BESIDE, MERGE, CannotMerge, Conflict, Fetched, Merging
 from workspaces.runner.operations.snapshot import snapshot_made_since
-from workspaces.runner.refusals import Refused
+from workspaces.runner.refusals import CONFLICTS_NAMED, Refused
 from workspaces.runner.run_spec import uid_of
 from workspaces.secrets.team_credentials import credential_of
 from workspaces.store import Cancelled, LocalTree, StoreError
 from workspaces.store.diff import MODE, Change, reviewed
 from workspaces.store.objects import FOLDER
 
-CONFLICTS_NAMED = 1000
 COMMIT = re.compile(r"[0-9a-f]{40,64}")
 PERSONS = "It would change secret or protected files. A person has to take this revision."
 
