@@ -64,7 +64,7 @@ OPEN = {"acp-program"}  # a program to download: the machine that does so has no
 OWN = {"theme", "keys", "connect-phone", "notifications", "notifications-test", "channel-add", "channel-remove"}
 OWN |= {"view-save", "view-remove", "device-add", "device-drop", "device-remove"}
 OWN |= {"changed-seen", "session-end", "sessions-end", "team-show"}
-OWN |= {"snapshot-folder"}  # on the host, of files that they may read
+OWN |= {"snapshot-folder", "snapshot-folder-close"}  # on the host, of files that they may read
 FOR_SUPERUSERS = {"status-host"}  # a host is of all teams
 FOR_ADMINS = {
     "callbacks",
