@@ -156,6 +156,7 @@ def with_numbers(steps: list[dict], output: str) -> list[dict]:
         where = step["repository"]
         if where not in told:
             pattern = re.escape(where) + FOUND_URL
+            # pattern: an escaped address, and after it only words and digits
             told[where] = [match.groupdict() for match in re.finditer(pattern, output[-20_000:])]
         filled.append(_filled(step, told[where]))
     return filled

@@ -1,6 +1,5 @@
 """Files of certificates for programs that take one file only: this machine's authorities, and more after them."""
 
-import re
 import ssl
 import warnings
 from pathlib import Path
@@ -33,7 +32,7 @@ def with_more(*more: bytes) -> bytes:
     return b"\n".join(part.strip() for part in (of_this_machine(), *more)) + b"\n"
 
 
-CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+BEGIN, END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 
 
 def for_java(pem: bytes) -> bytes:
@@ -41,9 +40,10 @@ def for_java(pem: bytes) -> bytes:
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # systems trust some whose numbers are not as they should be
-        for number, text in enumerate(CERTIFICATE.findall(pem)):
+        for number, text in enumerate(pem.split(BEGIN)[1:]):
             try:
-                found.append(pkcs12.PKCS12Certificate(x509.load_pem_x509_certificate(text), str(number).encode()))
+                certificate = x509.load_pem_x509_certificate(BEGIN + text.partition(END)[0] + END)
+                found.append(pkcs12.PKCS12Certificate(certificate, str(number).encode()))
             except ValueError:
                 continue
     return pkcs12.serialize_java_truststore(found, NoEncryption())

@@ -6,11 +6,12 @@ document begins an operation or a fragment, and nothing else is let through. Wha
 
 import re
 
+# pattern: matched at a place, in at most 64 KB; a number that does not fit ends the reading
 TOKEN = re.compile(
     r'''
     (?P<skipped>[ \t\n\r,\ufeff]++|\#[^\n\r]*+)
-    |(?P<text>"""(?:[^"\\]++|\\"""|\\(?!""")|"(?!""))*"""
-        |""(?!")|"(?:[^"\\\n\r]++|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4}|\\u\{[0-9A-Fa-f]{1,6}\})+")
+    |(?P<text>"""(?:[^"\\]|\\"""|\\(?!""")|"(?!""))*"""
+        |""(?!")|"(?:[^"\\\n\r]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4}|\\u\{[0-9A-Fa-f]{1,6}\})+")
     |(?P<name>[A-Za-z_][A-Za-z0-9_]*+)
     |(?P<number>-?[0-9]++(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.]))
     |(?P<mark>\.\.\.|[!$&():=@\[\]{|}])
