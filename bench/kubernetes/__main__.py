@@ -125,7 +125,8 @@ def run(asked) -> int:
             asked.command, env=os.environ | names | {"KUBECONFIG": str(cluster.kubeconfig)}
         ).returncode
     finally:
-        cluster.down()
+        # The command may have killed parts and started them again: what runs now stands in the folder.
+        (Cluster.load(cluster.name) if (cluster.folder / "state.json").exists() else cluster).down()
 
 
 def write_image(asked) -> int:
