@@ -5,23 +5,11 @@ from typing import NamedTuple
 
 from .leash import BadLeash, Scope, read_scope, read_words, written
 from .names import MAX_RULES, BadName, Rule, read_rule
+from .registries import REGISTRIES
 
 # Lines that a word stands for, in the list of the agent; without methods in that of the setup.
 PRESETS = {
-    "@registries": (
-        "packages0.example.org READ",
-        "packages1.example.org READ",
-        "packages3.example.org READ",
-        "packages2.example.org READ",
-        "index.crates.io READ",
-        "static.crates.io READ",
-        "packages4.example.org READ",
-        "packages5.example.org READ",
-        "packages8.example.org READ",
-        "packages7.example.org READ",
-        "packages9.example.org READ",
-        "packages6.example.org READ",
-    ),
+    "@registries": tuple(f"{host} READ" for hosts in REGISTRIES.values() for host in hosts),
     "@read-github": (
         "github.com READ",
         "api.github.com READ",

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass, field
 
+from workspaces.egress.registries import REGISTRIES
+
 from .. import impacts
 from ..shell_words import OPAQUE, names
 
@@ -44,18 +46,6 @@ VALUED = {
 }
 VALUED_BY_NPX = names(f"{VALUED['npx']} --registry")
 SAME = {"pnpm": "npm", "yarn": "npm", "bun": "npm", "pip3": "pip", "apt-get": "apt", "bunx": "npx", "yum": "dnf"}
-# The hosts from which a package manager fetches what its project names: the domain, and the names below it.
-_REGISTRY_DOMAINS = {
-    "npm": [("npmjs", "registry")],
-    "pip": [("pypi", ""), ("pythonhosted", "files")],
-    "gem": [("rubygems", "")],
-    "composer": [("packagist", "repo")],
-    "go": [("golang", "proxy"), ("golang", "sum")],
-}
-REGISTRIES = {
-    manager: tuple(".".join(filter(None, (name, domain, "org"))) for domain, name in hosts)
-    for manager, hosts in _REGISTRY_DOMAINS.items()
-} | {"cargo": ("index.crates.io", "static.crates.io")}
 REGISTRY_OF = dict.fromkeys(("npm", "pnpm", "yarn", "bun", "npx", "bunx"), "npm")
 REGISTRY_OF |= dict.fromkeys(("pip", "pip3", "uv", "uvx", "poetry", "pipenv"), "pip")
 REGISTRY_OF |= {"cargo": "cargo", "go": "go", "gem": "gem", "bundle": "gem", "composer": "composer"}

@@ -14,6 +14,7 @@ from tests.workspaces.egress.leashes import NAME, REAL, STAND_IN, Leashes, insid
 from workspaces.egress.http_rules import PRESETS, read_line, read_lines, scopes_at
 from workspaces.egress.leash import READ
 from workspaces.egress.names import BadName
+from workspaces.egress.registries import REGISTRIES
 
 JSON = "Content-Type: application/json\r\n"
 
@@ -104,9 +105,9 @@ def test_a_line_that_means_nothing_is_refused(lines):
 def test_presets_are_written_out_and_only_read():
     found = read_lines(PRESETS)
     assert {tuple(line.scope.methods) for line in found} == {(READ,)}
-    assert "packages0.example.org READ /*" in map(str, found)
+    assert f"{REGISTRIES['npm'][0]} READ /*" in map(str, found)
     setup = read_lines(["@registries"], opens=False)
-    assert [str(line) for line in setup[:1]] == ["packages0.example.org"]
+    assert [str(line) for line in setup[:1]] == [REGISTRIES["npm"][0]]
     with pytest.raises(BadName, match="for the agent alone"):
         read_lines(["example.org GET"], opens=False)
 
