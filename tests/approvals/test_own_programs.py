@@ -116,6 +116,7 @@ BY_NAME = {
     "workspaces/drivers/microvm/disks.py": None,  # mke2fs, by the runner's own PATH
     "workspaces/provisioning/npm.py": None,  # npm, by the runner's own PATH
     "workspaces/provisioning/git/running.py": lambda: running.LOCAL["PATH"],
+    "workspaces/store/mount/unmounting.py": None,  # fusermount3, by the PATH of the process that mounts
     "workspaces/services/git_remotes.py": lambda: git_remotes.QUIET["PATH"],
 }
 STARTS = ("run", "Popen", "check_output", "check_call", "create_subprocess_exec", "execvp", "execvpe")
