@@ -166,8 +166,7 @@ class Cluster:
         for each in self.nodes.values():
             self._end_pods(each)
         self._end_parts("containerd", "apiserver", "etcd")
-        for pid in machine.runtimes_in(self.folder):
-            machine.kill(pid)
+        machine.end_runtimes(self.folder)
         for each in self.nodes.values():
             machine.end_cgroup(each.group)
         machine.unmount_below(self.folder)

@@ -1,5 +1,7 @@
 """What a cluster takes of the machine that it runs on: network namespaces, control groups, mounts, processes."""
 
+import contextlib
+import errno
 import os
 import re
 import shutil
@@ -15,6 +17,8 @@ CNI_RESULTS = Path("/var/lib/cni/results")
 POD_LOGS = Path("/var/log/containers")  # where a kubelet links the logs of its pods, whatever its folder is
 PODS = "pods"  # the bridge of a node's pods
 SLOTS = 31  # clusters side by side
+ENDS_S = 20  # within which what was killed has gone, also on a machine that has much to do
+HELPERS = (b"containerd-shim", b"runsc", b"runc", b"mount", b"umount")  # what containerd and a kubelet start
 
 
 def lacks() -> str:
@@ -124,20 +128,22 @@ def _groups(name: str) -> list[Path]:
 
 def end_cgroup(name: str) -> None:
     """Kill what runs in a node's pods, and remove their control groups."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + ENDS_S
     while (left := _pids_in(name)) and time.monotonic() < deadline:
         for pid in left:
             kill(pid)
         time.sleep(0.1)
     for folder in _groups(name):
-        for _ in range(50):
-            try:
-                folder.rmdir()
-                break
-            except FileNotFoundError:
-                break
-            except OSError:
-                time.sleep(0.02)  # the kernel still takes down what was in it
+        while not _is_removed(folder) and time.monotonic() < deadline + ENDS_S:
+            time.sleep(0.02)  # the kernel still takes down what was in it
+
+
+def _is_removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except OSError as error:
+        return error.errno == errno.ENOENT
+    return True
 
 
 def _pids_in(name: str) -> set[int]:
@@ -150,8 +156,18 @@ def _pids_in(name: str) -> set[int]:
     return found
 
 
+def end_runtimes(folder: Path) -> None:
+    """Kill what `runtimes_in` finds, and wait until it has gone: what is killed still writes for a moment."""
+    deadline = time.monotonic() + ENDS_S
+    while (left := runtimes_in(folder)) and time.monotonic() < deadline:
+        for pid in left:
+            kill(pid)
+            reap(pid)
+        time.sleep(0.02)
+
+
 def runtimes_in(folder: Path) -> set[int]:
-    """Return the processes of container runtimes whose command line names something in the folder."""
+    """Return the processes of runtimes, and those that mount, whose command line names something in the folder."""
     found = set()
     for entry in Path("/proc").iterdir():
         try:
@@ -159,7 +175,7 @@ def runtimes_in(folder: Path) -> set[int]:
         except OSError:
             continue  # it has just ended
         name = os.path.basename(command.partition(b"\0")[0])
-        if name.startswith((b"containerd-shim", b"runsc", b"runc")) and f"{folder}/".encode() in command:
+        if name.startswith(HELPERS) and f"{folder}/".encode() in command:
             found.add(int(entry.name))
     return found
 
@@ -202,6 +218,14 @@ def remove_traces(folder: Path, networks: list[str]) -> None:
     for network in networks:
         for result in CNI_RESULTS.glob(f"{network}-*"):
             result.unlink(missing_ok=True)
+    for link in logs_of(folder):
+        link.unlink(missing_ok=True)
+
+
+def logs_of(folder: Path) -> list[Path]:
+    """Return the links to logs of a cluster's pods. The kubelets of other clusters remove theirs at any time."""
+    found = []
     for link in POD_LOGS.glob("*"):
-        if link.is_symlink() and os.readlink(link).startswith(f"{folder}/"):
-            link.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            found += [link] if os.readlink(link).startswith(f"{folder}/") else []
+    return found

@@ -1,6 +1,7 @@
 """The cluster of `python -m bench.kubernetes up`: real pods on both runtimes, several clusters, and nothing left."""
 
 import os
+import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -89,7 +90,7 @@ def traces(cluster) -> dict[str, object]:
         "groups": [str(path) for each in names for path in machine._groups(each.group)],
         "processes": [pid for pid in os.listdir("/proc") if pid.isdigit() and names_it(pid, cluster.folder)],
         "results": [str(path) for each in names for path in machine.CNI_RESULTS.glob(f"{each.network}-*")],
-        "logs": [str(link) for link in machine.POD_LOGS.glob("*") if str(cluster.folder) in os.readlink(link)],
+        "logs": machine.logs_of(cluster.folder),
     }
 
 
@@ -98,6 +99,24 @@ def names_it(pid: str, folder: Path) -> bool:
         return f"{folder}/".encode() in Path("/proc", pid, "cmdline").read_bytes()
     except OSError:
         return False
+
+
+def test_what_a_runtime_leaves_has_gone_when_it_is_ended(tmp_path):
+    shim = tmp_path / "containerd-shim-slow"
+    shutil.copy(shutil.which("sleep"), shim)
+    with subprocess.Popen([shim, "600"]) as left, subprocess.Popen(["sleep", "600"]) as other:
+        machine.end_runtimes(tmp_path)
+        assert not names_it(str(left.pid), tmp_path)
+        assert other.poll() is None
+        other.kill()
+
+
+def test_logs_that_another_kubelet_removes_meanwhile_are_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "POD_LOGS", tmp_path)
+    (tmp_path / "mine").symlink_to("/folder/of/it/log")
+    (tmp_path / "other").symlink_to("/elsewhere/log")
+    monkeypatch.setattr(type(tmp_path), "glob", lambda self, _: [tmp_path / name for name in ("gone", "mine", "other")])
+    assert machine.logs_of(Path("/folder/of/it")) == [tmp_path / "mine"]
 
 
 @pytest.mark.timeout(200)
