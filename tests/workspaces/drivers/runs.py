@@ -160,19 +160,24 @@ def _canaries() -> Path:
 @functools.cache
 def why_not(name: str, with_image: bool) -> str:
     """Why this host cannot run the driver's tests, asked once; "" when it can."""
+    if (why := _why_not_at_all(name)) or not (with_image and name in IMAGES):
+        return why
     with tempfile.TemporaryDirectory(prefix="probe-") as folder:
-        driver = Blocking(get_driver(name, Path(folder), Path(folder), OPTIONS.get(name)))
-        probe = driver.probe()
+        try:
+            Blocking(get_driver(name, Path(folder), Path(folder), OPTIONS.get(name))).find_image(IMAGES[name])
+        except ImageMissing as missing:
+            return str(missing)
+    return ""
+
+
+@functools.cache
+def _why_not_at_all(name: str) -> str:
+    """Why the driver does not work here; of a cluster its canaries say so, which are sent once."""
+    with tempfile.TemporaryDirectory(prefix="probe-") as folder:
+        probe = Blocking(get_driver(name, Path(folder), Path(folder), OPTIONS.get(name))).probe()
         if name == "kubernetes" and probe.available:
             shutil.copytree(Path(folder, "kubernetes"), _canaries(), dirs_exist_ok=True)
-        if not probe.available:
-            return f"{probe.reason} {probe.what_to_do}"
-        if name in IMAGES and with_image:
-            try:
-                driver.find_image(IMAGES[name])
-            except ImageMissing as missing:
-                return str(missing)
-    return ""
+    return "" if probe.available else f"{probe.reason} {probe.what_to_do}"
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.desk import Desk
 from tests.support.product import Product
-from tests.workspaces.drivers.runs import OPTIONS, begin, ground, why_not  # noqa: F401 - fixtures
+from tests.workspaces.drivers.runs import OPTIONS, begin, ground, lend_canaries, why_not  # noqa: F401 - fixtures
 from tests.workspaces.kubernetes.controller import agent_sandbox  # noqa: F401 - a fixture
 
 
@@ -14,13 +14,15 @@ def pod(begin):  # noqa: F811
     return lambda **fields: begin("kubernetes", **fields)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def on_cluster(pod_namespace, require, tmp_path_factory):
     """A desk whose workspaces may be pods."""
     OPTIONS["kubernetes"]["at"] = pod_namespace
     if why := why_not("kubernetes", False):
         require("kubernetes", why)
-    product = Product(tmp_path_factory.mktemp("home"), HANDRAIL_KUBERNETES=pod_namespace)
+    home = tmp_path_factory.mktemp("home")
+    lend_canaries(home)
+    product = Product(home, HANDRAIL_KUBERNETES=pod_namespace)
     try:
         product.start()
         yield Desk(product, product.agent_token("pods"))
