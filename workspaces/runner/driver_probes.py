@@ -24,9 +24,9 @@ class DriverProbes:
         """Probe every driver and save the findings in the runner's row."""
         found = {}
         self._marks = await asyncio.to_thread(self._marks_of_host)
-        for name in TABLE:
-            driver = self._daemon.driver(name)
-            probe = await driver.probe()
+        drivers = [self._daemon.driver(name) for name in TABLE]
+        probes = await asyncio.gather(*(driver.probe() for driver in drivers))
+        for name, driver, probe in zip(TABLE, drivers, probes, strict=True):
             found[name] = {
                 "available": probe.available,
                 "isolation": probe.isolation or driver.capabilities.isolation,

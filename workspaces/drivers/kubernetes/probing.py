@@ -8,6 +8,8 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dashboard.files.atomic_write import replace_file
@@ -20,6 +22,7 @@ from .pod_source import BarePods, Wanted
 COUNTS_S = 24 * 3600.0  # how long what canaries found counts, and after what did not work
 AGAIN_S = 120.0
 CANARY_S = 45.0
+LEFT_S = 600.0  # after which nobody waits for a canary any more
 LISTENER_PORT = 7444
 POLICY = "handrail-workspaces"
 NOT_HELD = "The cluster's network plug-in does not hold NetworkPolicies: a pod of the namespace reached {}."
@@ -99,6 +102,7 @@ class Prober:
     def _try(self, classes: list[str]) -> dict:
         """Start a pod that must not be reached, and a canary for each runtime; return {classes, reached}."""
         self._keep_policy()
+        self._remove_left()
         programs = self.cluster.keep_programs()
         mark = f"{time.time_ns():x}"[-8:]
         names = {each: f"hr-canary-{mark}-{number}" for number, each in enumerate(["", *classes])}
@@ -106,15 +110,25 @@ class Prober:
         try:
             self._start(target, programs, ["listen", str(LISTENER_PORT)], "", None)
             address = self._wait(target, lambda pod: pod.status.podIP if pod.status.phase == "Running" else None)
-            found = {
-                each: self._sing(name, programs, each, f"{address}:{LISTENER_PORT}") for each, name in names.items()
-            }
+            where = f"{address}:{LISTENER_PORT}"
+            with ThreadPoolExecutor(len(names)) as pool:  # at once: each waits for its node for seconds
+                sung = pool.map(lambda each: self._sing(names[each], programs, each, where), names)
+                found = dict(zip(names, sung, strict=True))
         finally:
             for name in (target, *names.values(), *(f"{name}-host" for name in names.values())):
                 with contextlib.suppress(DriverError):
                     self.pods.delete(name, grace_s=0)
         reached = sorted({each for facts in found.values() for each in facts.get("reached", ())})
         return {"classes": found, "reached": [self._named(each, address) for each in reached]}
+
+    def _remove_left(self) -> None:
+        """Remove the canaries of a runner that was killed; those that others send now are younger."""
+        from lightkube.resources.core_v1 import Pod
+
+        oldest = datetime.now(UTC) - timedelta(seconds=LEFT_S)
+        for pod in self.cluster.listed(Pod, labels={template.POLICY_LABEL: "canary"}):
+            if pod.metadata.creationTimestamp < oldest:
+                self.cluster.delete(Pod, pod.metadata.name, grace_s=0)
 
     def _named(self, reached: str, target: str) -> str:
         return "another pod" if reached.startswith(f"{target}:") else reached
