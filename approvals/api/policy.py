@@ -10,6 +10,7 @@ from approvals.evaluation import policies, workers
 from approvals.evaluation.calls import sha256
 from approvals.models import Action, Policy
 from approvals.policy import TIERS, PolicyError
+from approvals.policy.conditions import ISOLATION
 from approvals.policy.difference import Shape, conditions_of
 from approvals.policy.people import LEAST, least
 from approvals.reports.ask_rate import ask_rate
@@ -122,6 +123,7 @@ class TrialContext(Strict):
 
     agent: Annotated[str, Field(max_length=100)] | None = None
     environment: Annotated[str, Field(max_length=100)] | None = None
+    isolation: Literal[ISOLATION] | None = Field(None, description="of the workspace")
     labels: dict[str, str] | None = None
     targets: list[str] | None = Field(None, description="targets that a call means which names none")
     branch: Annotated[str, Field(max_length=300)] | None = None

@@ -23,6 +23,7 @@ from approvals.policy.verdict import reason
 from approvals.questions import own_questions
 from dashboard.database import clock
 from dashboard.text.strict_json import without_nul
+from workspaces.provisioning import isolation
 from workspaces.provisioning.isolation import holds_programs
 from workspaces.secrets.masking import without_credentials
 from workspaces.services import network
@@ -151,6 +152,7 @@ def around_call(agent: str | None, workspace, at=None) -> dict:
     """
     found = {"environment": workspace.environment.name if workspace else "", "at": (at or clock.now()).isoformat()}
     found["labels"] = (workspace.labels or {}) if workspace else {}
+    found["isolation"] = isolation.of(workspace) if workspace else "none"
     return found if agent is None else found | {"agent": agent}
 
 

@@ -35,9 +35,10 @@ def classify(
     it: {path, sha256}} of the files that programs resolve to; `mcp_servers`: {name, origin, runs, sha256} of each
     server that a tool's name may mean, from the agent's settings; and what the conditions of a policy are asked about:
     `tells_reach`: True if each command shall have its Reach.as_dict as `reach`;
-    `agent` and `environment` by name, `labels` {key: value}, `targets` that a call means which names none, `branch` of
-    the workspace, `at`, the time as text in RFC 3339, and `on_duty`: whether somebody who may approve is on duty. What
-    is not known of these may meet a condition, so rules that make a call wait apply; with `only_stated` it meets none.
+    `agent` and `environment` by name, `isolation` of the workspace, `labels` {key: value}, `targets` that a call means
+    which names none, `branch` of the workspace, `at`, the time as text in RFC 3339, and `on_duty`: whether somebody who
+    may approve is on duty. What is not known of these may meet a condition, so rules that make a call wait apply; with
+    `only_stated` it meets none.
     Other paths in it are relative to the workspace. Nothing in it may come from the agent itself.
     `workspace_root` is None without a workspace; then no path is inside one. `reading`: an empty dict, which may be
     given again with the same call to judge it by another policy in half the time.

@@ -1,4 +1,4 @@
-"""Conditions of a policy: by agent, environment, label, branch, target, host, amount, hours, and who is on duty.
+"""Conditions of a policy: agent, environment, isolation, label, branch, target, host, amount, hours, who is on duty.
 
 Each is asked about the facts of one call and answers (possible, certain): what is not known is possible, not certain.
 """
@@ -13,7 +13,12 @@ from .globs import Glob
 from .reach import NOWHERE, Reach
 from .verdict import PolicyError
 
-CONDITIONS = ("agent", "environment", "label", "branch", "target", "host", "amount", "hours", "on_duty")
+CONDITIONS = ("agent", "environment", "isolation", "label", "branch", "target", "host", "amount", "hours", "on_duty")
+NAMED = ("agent", "environment", "isolation")  # those with one value, which the context has under the same name
+# What separates a workspace's programs from their host; `workspaces.provisioning.isolation` says which is stronger.
+ISOLATION = (
+    "none", "namespace", "microvm-emulated", "container", "pod-runc", "pod-gvisor", "microvm", "pod-kata",
+)  # fmt: skip
 MAX_VALUES, MAX_VALUE = 100, 200
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOURS = re.compile(
@@ -34,6 +39,7 @@ class Around:
 
     agent: str | None = None
     environment: str | None = None
+    isolation: str | None = None
     labels: dict | None = None
     targets: tuple | None = None
     branch: str | None = None
@@ -48,11 +54,11 @@ class Around:
 
     @classmethod
     def of(cls, context):
-        """Return what a context says: `agent`, `environment`, `labels`, `targets`, `branch`, `at` and `on_duty`."""
+        """Return what a context says: the names, `labels`, `targets`, `branch`, `at` and `on_duty`."""
         targets = context.get("targets")
         targets = [targets] if isinstance(targets, str) else targets
         named = tuple(each for each in targets if isinstance(each, str)) if isinstance(targets, (list, tuple)) else None
-        texts = {key: value for key in ("agent", "environment", "branch") if isinstance(value := context.get(key), str)}
+        texts = {key: value for key in (*NAMED, "branch") if isinstance(value := context.get(key), str)}
         more = {"targets": named, "at": _moment(context.get("at")), "only_stated": context.get("only_stated") is True}
         on_duty = value if isinstance(value := context.get("on_duty"), bool) else None
         return cls(**texts, labels=_labels(context.get("labels")), on_duty=on_duty, **more)
@@ -115,7 +121,7 @@ class Texts:
 
     def holds(self, facts):
         around, reach = facts.around, facts.reach
-        if self.key in ("agent", "environment"):
+        if self.key in NAMED:
             value = getattr(around, self.key)
             return around.unknown if value is None else self.of_values([value])
         if self.key == "label":
@@ -276,8 +282,17 @@ def read_condition(key, value, table):
         return _target(texts, table)
     if key == "label" and not all(":" in each for each in texts):
         raise PolicyError("label is written as key:value, such as team:payments.")
+    if key == "isolation":
+        _known_levels(texts)
     texts = tuple(each.lower() for each in texts) if key == "host" else texts
     return _possible(Texts(key, texts))
+
+
+def _known_levels(texts):
+    """Raise PolicyError for a pattern that fits no level: a rule about it would never apply."""
+    for text in texts:
+        if not any(Glob(text.removeprefix("!")).fits(level) for level in ISOLATION):
+            raise PolicyError(f"there is no isolation {text.removeprefix('!')}; there are: {', '.join(ISOLATION)}.")
 
 
 def _possible(test):

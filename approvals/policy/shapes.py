@@ -10,7 +10,7 @@ import itertools
 import shlex
 from datetime import UTC, datetime, timedelta
 
-from .conditions import Around, Duty, Facts, Hours, Texts
+from .conditions import ISOLATION, NAMED, Around, Duty, Facts, Hours, Texts
 from .rules import CLASSES, FILE_READERS, FILE_WRITERS, WILD
 from .samples import AT_TARGETS, OF_ALL_KINDS, TOOLS_AT_TARGETS
 from .verdict import TIERS
@@ -185,7 +185,7 @@ def arounds(policies):
     return list(found.values())[:MAX_AROUND]
 
 
-NAMES = ("agent", "environment", "labels", "at", "on_duty")
+NAMES = ("agent", "environment", "isolation", "labels", "at", "on_duty")
 
 
 def _identity(block):
@@ -199,6 +199,7 @@ def _choices(tests):
     return [
         [*_values(tests, "agent"), "another agent"],
         [*_values(tests, "environment"), "another environment"],
+        _levels(tests),
         [*({key: value} for key, value in _pairs(tests)), {}],
         _moments(tests),
         [True, False] if any(isinstance(test, Duty) for test in tests) else [None],
@@ -206,7 +207,14 @@ def _choices(tests):
 
 
 def _is_around(test):
-    return isinstance(test, Hours | Duty) or (type(test) is Texts and test.key in ("agent", "environment", "label"))
+    return isinstance(test, Hours | Duty) or (type(test) is Texts and test.key in (*NAMED, "label"))
+
+
+def _levels(tests):
+    """Return the levels of isolation that these conditions tell apart, one for each way in which they hold."""
+    asked = [test for test in tests if type(test) is Texts and test.key == "isolation"]
+    found = {tuple(test.fits(level) for test in asked): level for level in reversed(ISOLATION)}
+    return [found[met] for met in sorted(found, key=any, reverse=True)]
 
 
 def _values(tests, key):

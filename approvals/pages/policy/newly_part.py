@@ -11,6 +11,12 @@ from approvals.reports.policy_changes.scopes import Scope
 from dashboard.problems import Problem
 
 MAX_SHOWN = 60  # classes of a group on the page
+NAMED = {
+    "agent": gettext_lazy("agent"),
+    "environment": gettext_lazy("environment"),
+    "isolation": gettext_lazy("isolation"),
+    "at": gettext_lazy("time"),
+}
 HEADINGS = {
     "newly_allowed": gettext_lazy("Would run without approval, or need fewer people, and does not now"),
     "easier": gettext_lazy("Would be of a milder tier"),
@@ -79,6 +85,5 @@ def _where(shape: Shape, found: difference.Difference) -> list[str]:
             labels = [f"{key}:{value}" for each in values for key, value in each.items()]
             said.append(gettext("label %(names)s") % {"names": ", ".join(labels) or gettext("none")})
         else:
-            heading = {"agent": gettext("agent"), "environment": gettext("environment"), "at": gettext("time")}[name]
-            said.append(f"{heading} {', '.join(str(value) for value in values)}")
+            said.append(f"{NAMED[name]} {', '.join(str(value) for value in values)}")
     return said

@@ -51,6 +51,7 @@ MODE = {
 AGENTS = ngettext_lazy("for the agent %(names)s", "for the agents %(names)s", "n")
 MORE = {
     "environment": gettext_lazy("in the environment %(names)s"),
+    "isolation": gettext_lazy("where the isolation is %(names)s"),
     "label": gettext_lazy("in workspaces with the label %(names)s"),
     "branch": gettext_lazy("on the branch %(names)s"),
     "host": gettext_lazy("at the host %(names)s"),
