@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.workspaces.store.compare_trees import describe, differing
 from workspaces.store import Missing, Store, StoreError
 from workspaces.store.mount import process
 from workspaces.store.mount.snapshot_folder import SnapshotFolder
+from workspaces.store.mount.unmounting import unmount
 from workspaces.store.sealing import Key, Keys
 
 pytestmark = pytest.mark.skipif(NO_FUSE != "", reason=NO_FUSE)
@@ -150,6 +152,21 @@ def test_it_ends_cleanly(work, store, tree_of, mounted, how):
                 os.close(in_use)
         assert not os.path.ismount(place)
         assert os.listdir(place) == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_what_nobody_serves_any_more_is_unmounted(work, store, tree_of, address, tmp_path, how):
+    place = tmp_path / "place"
+    place.mkdir()
+    served = process.start(address, store.snapshot(tree_of(work)).tree, place)
+    served.send_signal(how)  # SIGTERM: it may be between its last answer and its own unmount
+    if how == signal.SIGKILL:
+        served.wait(WAIT_S)
+        with pytest.raises(OSError, match="not connected"):
+            os.stat(place)
+    unmount(place)
+    assert str(place) not in Path("/proc/self/mounts").read_text()
+    process.end(served, place)
 
 
 def test_paths_can_be_left_out_and_owners_changed(work, store, tree_of, mounted, tmp_path):

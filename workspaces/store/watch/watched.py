@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..file_system import is_ctime_trusted
-from .mounts import mounts_below
+from ..mount_table import mounts_below
 from .writers import has_writer, sync_file
 
 if TYPE_CHECKING:
