@@ -9,7 +9,7 @@ from urllib.parse import quote
 import aiohttp
 
 from bench.day import shapes
-from bench.day.seen import Actor
+from bench.day.seen import AWAY, Actor
 
 # Each run leaves its tag in the agent's home, which neither snapshots nor restores touch. The rest makes it a call that
 # a person must answer, whatever the shell call is.
@@ -122,7 +122,10 @@ class Agent(Actor):
             await self.call("answer a question", "POST", path, {"text": text}, about={"text": text})
 
     async def ask_hook(self):
-        """Ask as Claude Code's hook does, which must never be told `allow` without an answer for this very call."""
+        """Ask as the hook of a connected agent does, which must hear no `allow` without an answer for this very call.
+
+        It asks again after an outage, with the same event, as approvals/hooks/command_hook.py does.
+        """
         tag = self.tag()
         event = {
             "session_id": f"{self.name}-hook",
@@ -133,9 +136,9 @@ class Agent(Actor):
             "tool_use_id": tag,
         }
         about = {"call_id": tag, "tag": tag}
-        heard = await self.ask("hook", "POST", "/hooks/claude-code", event, about=about, timeout=120)
-        if heard.status == 0:
-            return  # a hook that gets no answer denies by itself
+        heard = await self.call("hook", "POST", "/hooks/claude-code", event, about=about, timeout=120)
+        if heard.status in (0, *AWAY):
+            return  # a hook that gets no answer until its patience ends denies by itself
         try:
             said = heard.json["hookSpecificOutput"]["permissionDecision"]
         except (ValueError, KeyError, TypeError):

@@ -5,6 +5,7 @@ import json
 from collections import Counter, defaultdict
 
 from bench.day.findings import rule
+from bench.day.seen import AWAY
 
 ENDS = ("denied", "expired", "cancelled", "succeeded", "failed", "uncertain")
 RAN = ("running", "succeeded", "failed", "uncertain")
@@ -229,7 +230,7 @@ def a_hook_never_fails_open(evidence):
     for row in evidence.rows["actions"]:
         known[row["call_id"]].append(row)
     for each in evidence.seen:
-        if each.verb == "hook" and each.status not in (0, 200):
+        if each.verb == "hook" and each.status not in (0, 200, *AWAY):  # an outage, which other rules judge
             yield f"a hook was answered with {each.status}: {each.problem}"
         if each.verb != "heard a verdict":
             continue
