@@ -66,7 +66,10 @@ class Scan:
     def run(self, root: int) -> bytes:
         """Scan the tree and return its id; the sink then has every object of the tree."""
         self._prepare(root)
-        self._node = self._visit(root, "", self._twin_root(), 0)
+        try:
+            self._node = self._visit(root, "", self._twin_root(), 0)
+        finally:
+            del self._reader  # it refers to this scan: the store's open files would stay until a collection of cycles
         self._regrouped = self._links.regroup()
         self._seal(self._node)
         row = make_row(b"", self._found, self._node.id, extras=self._xattrs(root))
