@@ -38,13 +38,16 @@ class Loopback:
 
 
 class Namespaces:
-    """A bridge, and for each host a network namespace with a pair of veths to it. Needs root."""
+    """A bridge, and for each host a network namespace with a pair of veths to it. Needs root.
+
+    Its addresses are above those that container engines give out by themselves (10.88.0.0/16 and the like).
+    """
 
     can_cut = True
 
     def __init__(self):
         self.tag = f"{os.getpid() % 100_000:05d}"
-        self.bridge, self.net = f"hrb{self.tag}", f"10.{77 + os.getpid() % 100}.{os.getpid() % 250}"
+        self.bridge, self.net = f"hrb{self.tag}", f"10.{100 + os.getpid() % 100}.{os.getpid() % 250}"
         self.address = f"{self.net}.1"
         self.names: list[str] = []
 
