@@ -18,7 +18,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -42,6 +41,7 @@ from .base import (
 )
 from .init_client import InitClient, InitGone, InitRefused, short_address
 from .processes import boot_id, start_time, this_host
+from .reaping import reap_in_background
 
 HERE = Path(__file__).parent
 START_S = 20.0
@@ -389,11 +389,6 @@ def _process(entry: dict, tree: str) -> Process:
     opened = [path for path in entry.get("open", ()) if path == tree or path.startswith(tree.rstrip("/") + "/")]
     argv = tuple(entry["argv"])
     return Process(entry["pid"], entry["ppid"], entry["session"], entry["state"], argv, entry["cwd"], tuple(opened))
-
-
-def reap_in_background(process: subprocess.Popen) -> None:
-    """Wait in a thread for a child that outlives its caller, so that it does not stay a zombie."""
-    threading.Thread(target=process.wait, name=f"reap {process.pid}", daemon=True).start()
 
 
 def _kill_pid(pid: int) -> None:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from workspaces.drivers.base import DriverError
-from workspaces.drivers.local import reap_in_background
+from workspaces.drivers.reaping import reap_in_background
 
 PROJECT = Path(__file__).resolve().parents[2]
 REDACTION = str(Path(find_spec("ahocorasick_rs").origin).parents[1])  # the folder of the package that redacts output

@@ -18,9 +18,10 @@ from workspaces.store.errors import StoreError
 from ..base import DriverError, RunRecord
 from ..init_client import InitClient, InitGone
 from ..local import HERE as LAUNCHER
-from ..local import LocalDriver, listen, reap_in_background
+from ..local import LocalDriver, listen
 from ..processes import start_time
 from ..program_archive import archive, init_modules, write_program
+from ..reaping import reap_in_background
 from ..remote.tree import GuestTree
 from ..sandbox.driver import find_python
 

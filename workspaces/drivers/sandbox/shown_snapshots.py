@@ -7,7 +7,8 @@ from workspaces.store.errors import StoreError
 from workspaces.store.mount import process
 
 from ..base import DriverError, RunSpec
-from ..local import SNAPSHOTS, reap_in_background
+from ..local import SNAPSHOTS
+from ..reaping import reap_in_background
 
 
 def mount(spec: RunSpec, folder: Path) -> dict[str, Path]:
