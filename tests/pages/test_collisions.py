@@ -1,6 +1,7 @@
 """Open workspaces that change the same files are shown before they collide, with who rebases and a merge order."""
 
 import json
+import re
 
 import pytest
 
@@ -44,6 +45,18 @@ def test_the_same_lines_and_the_same_file_are_told_apart(place):
     place("two", {"till.py": "total = 2\n", "cart.py": "a\nb\nc\nd\ne\nf\nG\n"})
     place("three", {"readme.md": "A shop\n"})
     assert found(one) == [("one", "two", ("cart.py", "till.py"), ("till.py",))]
+
+
+def test_only_workspaces_that_come_from_one_snapshot_are_offered_side_by_side(place, lena, browser_of, team):
+    one = place("one", {"till.py": "total = 1\n"})
+    place("two", {"till.py": "total = 2\n"})
+    place("three", {"till.py": "total = 3\n"}, sha="cd" * 20)
+    compared = {each.other(one).key: each.comparable for each in collisions.of_workspace(one).collisions}
+    assert compared == {"two": True, "three": False}
+    browser = browser_of(lena)
+    links = re.findall(r'href="(/w/[^"]*/beside/[^"]*)"', browser.get(f"/w/{team.slug}/one/").content.decode())
+    assert links
+    assert [browser.get(link).status_code for link in links] == [200] * len(links)
 
 
 def test_what_both_changed_alike_does_not_collide(place):

@@ -35,13 +35,15 @@ OPEN = (State.READY, State.PAUSED, State.STOPPED)
 class Collision:
     """Two workspaces that change the same files. `first` is merged first, `then` rebases after that.
 
-    `files`: paths that both changed differently; `lines`: those of them that git could not merge.
+    `files`: paths that both changed differently; `lines`: those of them that git could not merge; `comparable`: whether
+    a snapshot is known that both come from, so that they can be put side by side.
     """
 
     first: Workspace
     then: Workspace
     files: tuple[str, ...]
     lines: tuple[str, ...]
+    comparable: bool = False
 
     @property
     def shown_files(self) -> list[str]:
@@ -103,9 +105,9 @@ def among(places: Iterable[Workspace]) -> Colliding:
             if same_task or len(found) == MAX_PAIRS or not _touched(one, until) & _touched(other, until):
                 continue
             first, then = sorted((one, other), key=lambda place: rank[place.pk])
-            files, lines = _compared(first, then, until)
+            files, *rest = _compared(first, then, until)
             if files:
-                found.append(Collision(first, then, files, lines))
+                found.append(Collision(first, then, files, *rest))
     found.sort(key=lambda each: (rank[each.first.pk], rank[each.then.pk]))
     here = {place.pk for each in found for place in (each.first, each.then)}
     return Colliding(found, [place for place in order if place.pk in here])
@@ -161,20 +163,20 @@ def _text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-def _compared(one: Workspace, other: Workspace, until: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (paths that both changed differently, those of them that git could not merge)."""
+def _compared(one: Workspace, other: Workspace, until: float) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Return (paths that both changed differently, those that git could not merge, whether both could be compared)."""
     trees = [place.tree_hex for place in (one.baseline, one.head, other.baseline, other.head)]
     key = f"collision:{one.team_id}:{hashlib.sha256(' '.join(trees).encode()).hexdigest()}"
     if (known := cache.get(key)) is not None:
-        return tuple(known[0]), tuple(known[1])
+        return tuple(known[0]), tuple(known[1]), True
     both = tuple(sorted(_touched(one, until) & _touched(other, until)))
     if time.monotonic() > until:
-        return both, ()
+        return both, (), False
     try:
         files = compare_forks(Point(one, one.head.number), Point(other, other.head.number)).files
     except (StoreError, Problem):
-        return both, ()  # they began with other commits: which lines are the same is not known
+        return both, (), False  # they began with other commits: which lines are the same is not known
     shared = [each for each in files if each.state == DIFFERENT and not _is_ours(each.path)]
     found = [_text(each.path) for each in shared], [_text(each.path) for each in shared if each.conflict]
     cache.set(key, found, KEPT_SECONDS)
-    return tuple(found[0]), tuple(found[1])
+    return tuple(found[0]), tuple(found[1]), True
