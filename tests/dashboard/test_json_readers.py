@@ -13,6 +13,7 @@ PAST = "it is the record of calls that have run; it is shown or judged, and noth
 NO_CALL = "its answer holds no arguments of a call"
 READ_AS_PYTHON = {
     "approvals/protocols/aap/webhooks.py": NO_CALL,
+    "approvals/agent_runs/attempts/reviewing.py": "it reads the comments of a reviewer agent; no call is run from it",
     "approvals/agent_runs/definitions/documents.py": "it copies what YAML read; a definition is no call",
     "approvals/agents/program.py": NO_CALL,
     "approvals/agents/codex/transcript.py": PAST,
@@ -30,6 +31,7 @@ READ_AS_PYTHON = {
     "approvals/connect/folder_hooks.py": OWN_FILE,
     "approvals/evidence/changes.py": "it reads the cells of a notebook for a diff",
     "approvals/evidence/keeping.py": OWN_FILE,
+    "approvals/evidence/publishes.py": "it reads the name and the version of a package, which are texts",
     "approvals/hooks/acp_program/__main__.py": OWN_FILE,
     "approvals/hooks/acp_program/desk.py": "the protocol takes a yes or a no; an edit comes as words",
     "approvals/hooks/acp_program/json_text.py": "it is what reads digits",

@@ -132,7 +132,8 @@ def test_lists_of_what_waits_and_what_was_asked(product, phone, asked):
             older = phone.get_by_role("link", name="Older")
             if not older.count():
                 break
-            older.click()
+            with phone.expect_navigation():
+                older.click()
         expected = {pk: (title.encode(), cut(PUSH + text, MAX_ROW_LINE)) for pk, (title, text) in titles(asked).items()}
         # Approvals shows the first ones only; History has all of them.
         assert {pk: seen[pk] for pk in expected if pk in seen} == {pk: expected[pk] for pk in expected if pk in seen}

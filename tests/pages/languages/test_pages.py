@@ -20,7 +20,7 @@ UNREAD = {"script", "style", "code", "pre", "textarea", "svg", "time", "kbd"}
 SPOKEN = ("aria-label", "placeholder", "title", "alt")
 EXAMPLE = re.compile(
     r"[\w.*-]+\.example\.(org|com)|https://tracker\.example/\S+|tests = make test|web = npm run dev|NPM_TOKEN|"
-    r"https://|GITHUB_TOKEN|NODE_ENV=development|VERSION=3|packages/api|node_modules/|\.handrail/lessons\.md|ntfys://\S+|Ctrl\+.*"
+    r"(https|(https:)?//github\.com(/owner/name)?)$|@handrail|https://|GITHUB_TOKEN|NODE_ENV=development|VERSION=3|packages/api|node_modules/|\.handrail/lessons\.md|ntfys://\S+|Ctrl\+.*"
 )
 # Of the rows that the tests make, of the languages and products, and what is recorded in English.
 OURS = re.compile(
@@ -28,9 +28,9 @@ OURS = re.compile(
     r"claude|a task|dba|sha256|repo-(task-1|thrown)|payments|Browser|alice|bob|lena|vera|Payments|Handrail|"
     r"Claude Code|Codex|Copilot CLI|Gemini CLI|OpenCode|Qwen Code|MCP|ACP|AAP|Python|Deutsch|"
     r"Forgejo|GitHub|GitLab|Gitea|CSV|EU AI Act|Art\. 14|OWASP AISVS|C14\.\d .*|"
-    r"English|default( v1)?|[Oo]nly-for-payments.*|before lunch|nightly|tests|Bash|UTC|DEPLOY_KEY|make up|"
+    r"English|default( v1)?|[Oo]nly-for-payments.*|before lunch|nightly|tests|Bash|UTC|DEPLOY_KEY|GITHUB|make up|"
     r"(Overwrite|Push to) main on origin|(Run )?pwd|[\d.,]+ EUR|"
-    r"namespace|none|sandbox|container|microvm(-emulated)?|U\+27E\d.*|/workspace|\.tar(\.\w+)*"
+    r"namespace|none|sandbox|container|microvm(-emulated)?|pod-(runc|gvisor|kata)|U\+27E\d.*|/workspace|\.tar(\.\w+)*"
 )
 # Pages of operators, whose findings are those of `manage.py doctor`, and the log, whose data stays as it was recorded.
 AS_RECORDED = ("/status/", "/log/")
