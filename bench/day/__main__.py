@@ -8,6 +8,7 @@ with the seed that repeats the day, and exits with 1 if there is anything.
     python -m bench.day --minutes 60 --database postgres    on a server of its own, which is killed too
     python -m bench.day --database postgres://…             on yours, which is left alone
     python -m bench.day --minutes 60 --hosts 3              on three hosts with a bucket (bench/cluster)
+    python -m bench.day --driver kubernetes                 in pods of a cluster of its own (bench/kubernetes)
 """
 
 import argparse
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument(
         "--hosts", type=int, default=1, choices=range(1, 5), help="with their own PostgreSQL and bucket if several"
     )
+    parser.add_argument("--driver", choices=("sandbox", "kubernetes"), default="sandbox", help="of the workspaces")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--agents", type=int, default=10)
     parser.add_argument("--people", type=int, default=4, choices=range(1, 5))
@@ -43,6 +45,8 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.hosts > 1 and asked.database:
         parser.error("several hosts have a PostgreSQL of their own; leave --database out")
+    if asked.hosts > 1 and asked.driver != "sandbox":
+        parser.error("a day in pods has one host")
     seed = secrets.randbelow(1 << 32) if asked.seed is None else asked.seed
     asked.every = asked.every or (35 if asked.minutes < LONG else 90)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
@@ -54,10 +58,12 @@ def main() -> int:
         people=asked.people,
         every=asked.every,
         hosts=asked.hosts,
+        driver=asked.driver,
     )
     day.again = f"python -m bench.day --seed {seed} --minutes {asked.minutes:g} --every {asked.every:g}"
     day.again += f" --agents {asked.agents} --people {asked.people}"
     day.again += f" --database {asked.database}" * bool(asked.database) + f" --hosts {asked.hosts}" * (asked.hosts > 1)
+    day.again += f" --driver {asked.driver}" * (asked.driver != "sandbox")
     try:
         day.open()
         asyncio.run(day.pass_by())

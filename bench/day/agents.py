@@ -43,7 +43,8 @@ class Agent(Actor):
 
     async def work(self):
         source = {"git": str(self.day.source)}
-        await self.call("create", "POST", "/api/v1/workspaces", {"key": self.key, "source": source}, about={})
+        wish = {"key": self.key, "source": source} | self.day.made_from
+        await self.call("create", "POST", "/api/v1/workspaces", wish, about={})
         await self.settled()
         doings = {
             self.ask_broker: 5,

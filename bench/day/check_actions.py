@@ -190,6 +190,12 @@ def one_answer_wins(evidence):
             yield f"action {action} was acknowledged as approved and as denied"
 
 
+def _went(evidence, action) -> bool:
+    """Return whether the agent's home, in which a run leaves its tag, has gone with a pod since; no snapshot has it."""
+    ends = [end for _begin, end in evidence.losses.get(action["workspace_id"], [])]
+    return bool(ends) and action["consumed_at"].timestamp() <= max(ends)
+
+
 @rule("I6")
 def only_what_may_run_runs(evidence):
     calls = contents(evidence)
@@ -198,6 +204,8 @@ def only_what_may_run_runs(evidence):
         if tag is None or action["workspace_id"] is None or action["mode"] != "broker":
             continue
         count = evidence.traces.get(action["workspace_id"], []).count(tag)
+        if not count and action["consumed_at"] and _went(evidence, action):
+            continue
         if count not in TIMES.get(action["status"], (0,)):
             yield f"A-{action['number']} is {action['status']}, and {tag} ran {count} times"
 

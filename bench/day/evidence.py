@@ -20,6 +20,7 @@ from psycopg.rows import dict_row
 from bench.day.agents import NOTES
 from bench.day.data import Data, holds
 from bench.day.faults import Fault
+from bench.day.pods import losses, went_at
 from bench.day.seen import Seen
 from bench.day.watch import Sample, Started
 from tests.support import CHECKOUT
@@ -65,6 +66,8 @@ class Evidence:
     log: str = ""
     places: dict[str, dict] = field(default_factory=dict)  # of several hosts, {key: {state, place, …}} as the API says
     trees: dict[str, list[str]] = field(default_factory=dict)  # and {workspace id: hosts that have files of it}
+    # {workspace id: spans of time} in which what was written went with a pod or its node
+    losses: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     def of(self, table: str, **where) -> list[dict]:
         return [row for row in self.rows[table] if all(row[name] == value for name, value in where.items())]
@@ -118,6 +121,7 @@ def collect(day) -> Evidence:
     traces = {row["id"]: day.data.traces_of(row["id"]) for row in rows["workspaces"]}
     found = Evidence(rows, traces, day.seen, day.faults.made, day.watch.started, day.watch.samples)
     found.in_flight = day.in_flight
+    found.losses = losses(found)
     listed = subprocess.run(["git", "-C", str(day.source), "branch"], capture_output=True, text=True, check=True)
     found.branches = {line.strip("* ") for line in listed.stdout.splitlines()}
     found.missing_files = missing_files(found, day.data)
@@ -161,6 +165,8 @@ def missing_files(found: Evidence, data: Data) -> list[dict]:
         if row["id"] not in kept:
             kept[row["id"]] = _in_snapshots(found, data, row["id"], row["team_id"])
         if (path, each.about["bytes"]) not in kept[row["id"]]:
+            if went_at(found.losses.get(row["id"], []), each.at):
+                continue  # with its pod, after the snapshot that came back; the desk says so
             is_owed = _is_owed(found, row["id"], each.at) and data.is_aside(row["id"], path, each.about["sha256"])
             missing.append(each.about | {"at": each.at, "is_owed": is_owed})
     return missing

@@ -20,6 +20,8 @@ from bench.day.findings import Finding
 from bench.day.host_faults import HostFaults
 from bench.day.network import Network
 from bench.day.people import Person, Reader, Stranger
+from bench.day.pod_faults import PodFaults
+from bench.day.pods import ENVIRONMENT, PodGround
 from bench.day.seen import Seen
 from bench.day.several import SeveralHosts
 from bench.day.watch import Watch
@@ -43,8 +45,9 @@ class Day:
     `found` are the findings of the time before the end, which only a day on several hosts looks for.
     """
 
-    def __init__(self, *, seed: int, minutes: float, database: str, agents: int, people: int, every: float, hosts: int):
-        self.seed, self.minutes, self.database, self.hosts = seed, minutes, database, hosts
+    def __init__(self, *, seed: int, minutes: float, database: str, agents: int, people: int, every: float, **ground):
+        self.seed, self.minutes, self.database, self.hosts = seed, minutes, database, ground["hosts"]
+        self.in_pods, self.made_from = ground["driver"] == "kubernetes", {}
         self.chance = random.Random(seed)
         self.sizes, self.every = (agents, people), every
         self.seen: list[Seen] = []
@@ -52,6 +55,7 @@ class Day:
         self.is_over, self.pause, self.forks = False, 0.5, 0
         self.began = self.ends = 0.0
         self.cluster: Cluster | None = None
+        self.pods: PodGround | None = None
         self.disk: Disk | None = None
         self.watch = Watch(self)
 
@@ -74,6 +78,10 @@ class Day:
         self.disk = Disk(mount=self.hosts == 1)
         self._make_repository()
         environment = {"HANDRAIL_RESERVE_BYTES": "60000000", "HANDRAIL_LOCAL_SOURCES": str(self.disk.folder)}
+        if self.in_pods:
+            self.pods = PodGround(self.disk.folder)
+            environment |= self.pods.up()
+            self.say("the cluster has started")
         self._start(environment)
         self.say("the product has started")
         self.product.shell(SECRETS.format(value=evidence.CANARY))
@@ -84,6 +92,9 @@ class Day:
         if self.hosts > 1:
             self.operator = self.product.person_token("operator", "admin")
             self.product.shell(SUPERUSER.format(name="operator"))
+        if self.pods:
+            self.pods.make_environment(self.product, self.reader)
+            self.made_from = {"environment": ENVIRONMENT}
         self.stranger = self.product.agent_token("stranger", team="other")
 
     def _start(self, environment: dict[str, str]):
@@ -123,6 +134,8 @@ class Day:
             self.product.clean_up()
         if self.cluster:
             self.cluster.clean_up()
+        if self.pods:
+            self.pods.close()
         if self.disk:
             self.disk.clean_up()
 
@@ -132,7 +145,8 @@ class Day:
         """Let all of them work, and wait at the end until nothing is in flight any more."""
         self.network = Network(self.product.port, getattr(self.product, "address", "127.0.0.1"))
         self.url = f"http://127.0.0.1:{await self.network.start()}"
-        self.faults = (HostFaults if self.hosts > 1 else Faults)(self, random.Random(self.seed + 1), self.every)
+        kinds = HostFaults if self.hosts > 1 else PodFaults if self.in_pods else Faults
+        self.faults = kinds(self, random.Random(self.seed + 1), self.every)
         connector = aiohttp.TCPConnector(limit=0)
         headers = {"Host": self.product.desk_host["Host"]}
         async with aiohttp.ClientSession(connector=connector, headers=headers) as self.session:
@@ -153,6 +167,9 @@ class Day:
                     task.cancel()
             await asyncio.to_thread(self._pause_schedules)
             self.in_flight = await self._until_quiet()
+            if self.pods:
+                keys = [f"ws-{agent.name}" for agent in actors if isinstance(agent, Agent)]
+                await asyncio.to_thread(self.pods.bring_files_back, self.product, self.reader, keys)
             await asyncio.sleep(NOTED)
             reader = actors[-1]
             while await reader.step(wait=0):

@@ -138,6 +138,19 @@ class Cluster:
     def mend(self, name: str) -> None:
         machine.set_cable(self.slot, self.nodes[name].number, up=True)
 
+    def power_off(self, name: str) -> None:
+        """Let a node lose its power: its cable, its parts and every process of its pods are gone at once."""
+        self.cut(name)
+        for part in ("kubelet", "proxy", "containerd"):
+            self.kill(f"{name}/{part}")
+        for pid in self.nodes[name].pids() | machine.runtimes_in(self.folder / name):
+            machine.kill(pid)
+
+    def power_on(self, name: str) -> None:
+        for part in ("containerd", "proxy", "kubelet"):
+            self.start(f"{name}/{part}")
+        self.mend(name)
+
     def wall(self, *, up: bool) -> None:
         """Let pods open no connection at all, as a NetworkPolicy of all pods would; or let them reach everything."""
         for each in self.nodes.values():

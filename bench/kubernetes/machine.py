@@ -129,7 +129,7 @@ def _groups(name: str) -> list[Path]:
 def end_cgroup(name: str) -> None:
     """Kill what runs in a node's pods, and remove their control groups."""
     deadline = time.monotonic() + ENDS_S
-    while (left := _pids_in(name)) and time.monotonic() < deadline:
+    while (left := pids_in(name)) and time.monotonic() < deadline:
         for pid in left:
             kill(pid)
         time.sleep(0.1)
@@ -146,7 +146,7 @@ def _is_removed(group: Path) -> bool:
     return True
 
 
-def _pids_in(name: str) -> set[int]:
+def pids_in(name: str) -> set[int]:
     found = set()
     for folder in _groups(name):
         try:

@@ -43,6 +43,10 @@ class Node:
         """Return the command of containerd's own client."""
         return [str(programs.program("ctr")), "--address", str(self.socket), "--namespace", "k8s.io", *words]
 
+    def pids(self) -> set[int]:
+        """Return every process of its pods, as this machine counts them."""
+        return machine.pids_in(self.group)
+
     def answers(self) -> bool:
         """Return whether its containerd does."""
         return not subprocess.run(self.ctr("version"), capture_output=True, check=False).returncode

@@ -17,6 +17,7 @@ from bench.day.data import Data
 from bench.day.evidence import QUERIES, Evidence, missing_files, plain
 from bench.day.faults import Fault
 from bench.day.findings import CHECKS, check
+from bench.day.pods import losses
 from bench.day.seen import Seen
 from bench.day.watch import Sample, Started
 from dashboard.models import Membership
@@ -256,6 +257,34 @@ def test_a_file_is_lost_only_if_no_tree_has_it_as_it_was_written(tmp_path):
     writes.append(seen("will delete", workspace="ws", path="notes/b c/deleted"))
     found = missing_files(Evidence(rows, {}, writes, [], [], []), Data({"": tmp_path}))
     assert [each["path"] for each in found] == ["notes/b c/changed", "notes/b c/lost"]
+
+
+def lost_with_a_pod(workspace: str) -> dict:
+    """The log says at second 300 that files went with a pod, and that those of the snapshot of second 100 came back."""
+    kept, gone = (datetime.fromtimestamp(BEGAN + second, UTC) for second in (100, 300))
+    event = {"verb": "workspace.files_lost", "workspace_id": workspace, "at": gone, "data": {"snapshot": 4}}
+    snapshot = {"workspace_id": workspace, "number": 4, "created_at": kept, "tree": bytes.fromhex("aa")}
+    return losses(Evidence({"events": [event], "snapshots": [snapshot]}, {}, [], [], [], []))
+
+
+def test_a_run_whose_traces_went_with_its_pod_may_have_left_none_and_a_later_one_may_not(day):
+    day.losses = lost_with_a_pod(day.workspace)
+    ran(day, 0, status="succeeded", consumed_at=datetime.fromtimestamp(BEGAN + 200, UTC))
+    assert not [finding for finding in check(day) if finding.rule.startswith("I6")]
+    action(day, consumed_at=datetime.fromtimestamp(BEGAN + 400, UTC))
+    assert [finding for finding in check(day) if finding.rule.startswith("I6")]
+
+
+def test_only_what_was_written_after_the_snapshot_that_came_back_may_go_with_a_pod(tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.day.evidence._in_snapshots", lambda *_: set())
+    at = {"early": 50, "between": 200, "late": 400}
+    writes = [
+        seen("write a file", at=BEGAN + second, workspace="ws", path=path, sha256="1", bytes=1)
+        for path, second in at.items()
+    ]
+    rows = {"workspaces": [{"id": "w", "key": "ws", "team_id": "t", "runner_id": None}], "hosts": [], "events": []}
+    found = Evidence(rows, {}, writes, [], [], [], losses=lost_with_a_pod("w"))
+    assert [each["path"] for each in missing_files(found, Data({"": tmp_path}))] == ["early", "late"]
 
 
 def test_a_traceback_that_a_planned_fault_brings_about_is_none_of_the_product(day):

@@ -78,6 +78,19 @@ def test_a_part_that_is_killed_comes_back_and_pods_go_on(kubernetes, pods):
     assert (after["containerID"], after["restartCount"]) == (before, 0)
 
 
+def test_a_node_without_power_loses_its_pods_and_comes_back(kubernetes, pods):
+    pods.start("goes", "sleep 600", nodeName="n2")
+    pods.start("stays", "sleep 600", nodeName="n1")
+    pods.until_running("goes")
+    pods.until_running("stays")
+    kubernetes.power_off("n2")
+    assert not kubernetes.parts["n2/kubelet"].lives
+    until(lambda: not kubernetes.nodes["n2"].pids())
+    kubernetes.power_on("n2")
+    until(lambda: pods.phase("goes") == "Failed")
+    assert pods.phase("stays") == "Running"
+
+
 def traces(cluster) -> dict[str, object]:
     """What a cluster has on this machine, outside of its folder and in it."""
     names = [*cluster.nodes.values()]
