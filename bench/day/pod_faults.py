@@ -1,11 +1,14 @@
 """The planned faults of a day in pods: keepers, bridges, nodes, cables and the API server of the cluster."""
 
+import asyncio
 import os
 import signal
 
+from bench.day import evidence
 from bench.day.faults import Faults
 from bench.day.pods import NAMESPACE
 
+READY = "select id from workspaces_workspace where state = 'ready'"
 NOTICED = 90.0  # seconds after the end of a fault of a node in which its pods may be out of reach or are found gone
 
 
@@ -16,6 +19,15 @@ class PodFaults(Faults):
         self.kinds = [kind for kind in self.kinds if kind not in (self.kill_shim, self.kill_sandbox)]
         self.kinds += [self.kill_bridge, self.kill_keeper, self.delete_pod, self.kill_node, self.cut_node]
         self.kinds += [self.kill_api_server]
+
+    async def work(self):
+        """Begin once every agent has its workspace: one whose first pod goes with its node is never made."""
+        while self.day.left > 25 and not await asyncio.to_thread(self._all_are_up):
+            await asyncio.sleep(1)
+        await super().work()
+
+    def _all_are_up(self) -> bool:
+        return len(evidence.rows_of(self.day, READY)) >= self.day.sizes[0]
 
     async def kill_bridge(self):
         """Kill what connects the runner with a pod; the pod goes on."""

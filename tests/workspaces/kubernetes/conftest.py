@@ -1,10 +1,13 @@
 """Pods of a real cluster, and the product on it."""
 
+import uuid
+
 import pytest
 
 from tests.support.desk import Desk
 from tests.support.product import Product
 from tests.workspaces.drivers.runs import OPTIONS, begin, ground, lend_canaries, why_not  # noqa: F401 - fixtures
+from tests.workspaces.egress.grounds import OPEN
 from tests.workspaces.kubernetes.controller import agent_sandbox  # noqa: F401 - a fixture
 
 
@@ -22,9 +25,45 @@ def on_cluster(pod_namespace, require, tmp_path_factory):
         require("kubernetes", why)
     home = tmp_path_factory.mktemp("home")
     lend_canaries(home)
-    product = Product(home, HANDRAIL_KUBERNETES=pod_namespace)
+    hosts = tmp_path_factory.mktemp("names") / "hosts"
+    hosts.touch()
+    networks = {"HANDRAIL_EGRESS_HOSTS": str(hosts), "HANDRAIL_EGRESS_NETWORKS": "127.77.0.0/16"}
+    product = Product(home, HANDRAIL_KUBERNETES=pod_namespace, **networks)
+    product.hosts = hosts  # names that the workspaces' proxy knows
     try:
         product.start()
         yield Desk(product, product.agent_token("pods"))
     finally:
         product.clean_up()
+
+
+@pytest.fixture
+def name_for(on_cluster):
+    """`name_for("x")`: a name of its own that leads to the loopback address on which tests listen."""
+
+    def named(word: str) -> str:
+        name = f"{word}-{uuid.uuid4().hex[:8]}.test"
+        with on_cluster.product.hosts.open("a") as file:
+            file.write(f"{OPEN} {name}\n")
+        return name
+
+    return named
+
+
+@pytest.fixture
+def lead(on_cluster):
+    return Desk(on_cluster.product, on_cluster.product.person_token("lead-of-pods", "lead"))
+
+
+@pytest.fixture
+def workspace(on_cluster, lead):
+    """`workspace(agent=[…])`: the key of a new one in a pod, with this list of hosts."""
+
+    def make(**egress) -> str:
+        name = f"pods-{uuid.uuid4().hex[:8]}"
+        lead.post("/environments", {"name": name, "driver": "kubernetes", "egress": egress})
+        made = on_cluster.create(environment=name)
+        assert made["state"] == "ready", made
+        return made["key"]
+
+    return make
