@@ -27,7 +27,8 @@ class PodGround:
         self.cluster.up()
         self.cluster.create("/api/v1/namespaces", "Namespace", NAMESPACE, labels=RESTRICTED)
         self.cluster.load_image(self._archive())
-        return {"HANDRAIL_KUBERNETES": NAMESPACE, "KUBECONFIG": str(self.cluster.kubeconfig)}
+        os.environ["KUBECONFIG"] = str(self.cluster.kubeconfig)
+        return {"HANDRAIL_KUBERNETES": NAMESPACE}
 
     def _archive(self) -> Path:
         if given := os.environ.get("HANDRAIL_TEST_KUBERNETES_IMAGE"):

@@ -1,10 +1,12 @@
-"""`python -m bench.drivers [--rounds N] [--at-once N] [--json]`: sandboxes and containers beside the bare tools.
+"""`python -m bench.drivers [--rounds N] [--driver NAME]`: sandboxes, containers and pods beside the bare tools.
 
 Milliseconds on this machine, all in one run: from nothing to the first output of a first command, a command's round
 trip through its host process, pause and resume (the Run ends, the next one begins), and many workspaces at once. What
-is bare: `bwrap`, `docker run` and `docker exec` of the same `echo`. A busy machine says so in `load`.
+is bare: `bwrap`, `docker run` and `docker exec` of the same `echo`, and a pod of the same image until it runs, also
+with an init container, as ours has one. A busy machine says so in `load`.
 
 The engine and the image are those of the tests: HANDRAIL_TEST_DOCKER_HOST or DOCKER_HOST, HANDRAIL_TEST_DOCKER_IMAGE.
+Pods are measured under `python -m bench.kubernetes run python -m bench.drivers`, with HANDRAIL_TEST_KUBERNETES_IMAGE.
 """
 
 import argparse
@@ -20,6 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import spread
+from bench.kubernetes.cluster import Cluster
+from tests.support.kubernetes import Pods
+from tests.support.pods import GIVEN
 from tests.workspaces.drivers.runs import IMAGES, OPTIONS, driver_of, image_of
 from workspaces.drivers.base import DriverError, RunSpec
 from workspaces.drivers.init_client import InitClient
@@ -39,6 +44,8 @@ class Ground:
         self.folder = folder
         for part in ("handrail", "run", "programs"):
             (folder / part).mkdir(mode=0o700)
+        if name == "kubernetes":
+            OPTIONS[name]["at"] = os.environ.get(GIVEN, "")
         self.driver = driver_of(name, folder)
         self.made = 0
 
@@ -87,6 +94,8 @@ async def timed(what) -> float:
 async def of_driver(name: str, folder: Path, rounds: int, at_once: int) -> dict:
     ground = Ground(name, folder)
     created, resumed, ended, commands = [], [], [], []
+    if not (probe := await ground.driver.probe()).available:
+        raise DriverError(f"{probe.reason} {probe.what_to_do}")
     owner = await ground.up(await ground.spec())  # what is made once (the bundle) is made now
     pool.prepare()
     for _ in range(rounds):
@@ -161,21 +170,39 @@ def bare_docker(rounds: int) -> dict:
         subprocess.run([*docker, "rm", "-f", name], check=True, stdout=subprocess.DEVNULL)
 
 
+def bare_pods(rounds: int) -> dict:
+    cluster = Cluster.load(os.environ["HANDRAIL_TEST_KUBERNETES"])
+    image = image_of("kubernetes")
+    first = {"name": "first", "image": image, "command": ["/bin/true"]}
+    found: dict[str, list[float]] = {"pod": [], "pod with an init container": []}
+    for number in range(rounds):
+        for title, more in zip(found, ({}, {"initContainers": [first]}), strict=True):  # in turn, under the same load
+            pods = Pods(cluster, image)
+            began = time.perf_counter()
+            pods.start(f"bare-{number}-{len(more)}", "sleep 600", **more)
+            pods.until_running(pods.made[0])
+            found[title].append(time.perf_counter() - began)
+            pods.end()
+    return {title: spread(times) for title, times in found.items()}
+
+
 def bare_bwrap(rounds: int) -> dict:
     options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all"]
     return {"bwrap": bare([str(find_bwrap().path), *options, *ECHO], rounds)}
 
 
-def measure(rounds: int, at_once: int) -> dict:
+PEERS = {"sandbox": bare_bwrap, "docker": bare_docker, "kubernetes": bare_pods}
+
+
+def measure(rounds: int, at_once: int, drivers: list[str]) -> dict:
     figures: dict = {"load": [round(load, 1) for load in os.getloadavg()], "cores": os.cpu_count()}
-    peers = {"sandbox": bare_bwrap, "docker": bare_docker}
-    for name, peer in peers.items():
+    for name in drivers:
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         folder.chmod(0o755)
         try:
             found = asyncio.run(of_driver(name, folder, rounds, at_once))
             figures |= {f"{name}: {title}": row for title, row in found.items()}
-            figures |= {f"bare {title}": row for title, row in peer(rounds).items()}
+            figures |= {f"bare {title}": row for title, row in PEERS[name](rounds).items()}
         except (DriverError, FileNotFoundError) as error:
             figures[name] = f"not measured: {error}"
         finally:
@@ -190,6 +217,8 @@ def measure(rounds: int, at_once: int) -> dict:
 TARGETS = {  # what the project holds itself to: ours, theirs, factor, milliseconds more
     "target: sandbox up": ("sandbox: nothing to first output", "bare bwrap", 1.0, 100),
     "target: container up": ("docker: nothing to first output", "bare docker run", 1.3, 150),
+    "target: pod up": ("kubernetes: nothing to first output", "bare pod", 1.5, 0),
+    "target: command in a pod": ("kubernetes: command round trip", "docker: command round trip", 1.3, 0),
     "target: command in a sandbox": ("sandbox: command round trip", "bare bwrap", 1.0, 30),
     "target: command in a container": ("docker: command round trip", "bare docker exec", 1.0, 30),
 }
@@ -200,8 +229,9 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--at-once", type=int, default=20, help="workspaces that are brought up together")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument("--driver", choices=PEERS, action="append", help="of these drivers alone")
     options = parser.parse_args()
-    found = measure(options.rounds, options.at_once)
+    found = measure(options.rounds, options.at_once, options.driver or list(PEERS))
     if options.json:
         print(json.dumps(found, indent=1))
     else:

@@ -19,16 +19,18 @@ from tests.support import CHECKOUT
 PATIENCE = 20.0  # seconds for a supervisor to end its parts
 
 
-def end_runs(home: Path, runtime: Path, engine: str = ""):
+def end_runs(home: Path, runtime: Path, engine: str = "", cluster: str = ""):
     """End what runs in a product's workspaces, and clear it away as its runner would: containers, control groups."""
     # Imported here, because the janitor mostly needs none of it.
     from workspaces.drivers.base import RunRecord, get_driver
     from workspaces.drivers.processes import boot_id, start_time
 
+    options = {"docker": {"address": engine}, "kubernetes": {"at": cluster}}
+
     async def end(owner: RunRecord):
         if owner.boot_id == boot_id() and owner.pid and start_time(owner.pid) == owner.start_time:
             os.kill(owner.pid, signal.SIGKILL)
-        driver = get_driver(owner.driver, home, runtime, {"address": engine} if owner.driver == "docker" else None)
+        driver = get_driver(owner.driver, home, runtime, options.get(owner.driver))
         await driver.stop(owner, grace_s=0.0)
         await driver.clear(owner)
 
@@ -56,6 +58,7 @@ class Janitor:
             "home": str(product.home),
             "runtime": str(product.runtime),
             "engine": product.environment.get("HANDRAIL_DOCKER_HOST", ""),
+            "cluster": product.environment.get("HANDRAIL_KUBERNETES", ""),
             "pid": product.process.pid if product.process else None,
             "over": over,
         }
@@ -75,7 +78,7 @@ def main():
     for told in products.values():
         if told["pid"] and told["home"] in _environment_of(told["pid"]):
             _end(told["pid"])
-        end_runs(Path(told["home"]), Path(told["runtime"]), told["engine"])
+        end_runs(Path(told["home"]), Path(told["runtime"]), told["engine"], told["cluster"])
 
 
 def _environment_of(pid: int) -> str:

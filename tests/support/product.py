@@ -223,7 +223,8 @@ class Product:
     def clean_up(self):
         """Stop it for good: with the workspaces, which a stop alone leaves up."""
         self.stop(within=60)  # how soon it stops is what others assert
-        end_runs(self.home, self.runtime, self.environment.get("HANDRAIL_DOCKER_HOST", ""))
+        engine, cluster = (self.environment.get(f"HANDRAIL_{name}", "") for name in ("DOCKER_HOST", "KUBERNETES"))
+        end_runs(self.home, self.runtime, engine, cluster)
         Janitor.tell(self, over=True)
         self._runtime.cleanup()
 
