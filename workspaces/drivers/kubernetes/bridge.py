@@ -27,6 +27,7 @@ from mux import Stream
 PR_SET_DUMPABLE = 4
 CONNECT_S, SHAKE_S = 5.0, 10.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+STARTS_S, LONGEST_AT_START_S = 60.0, 0.15  # while a pod starts it is asked often: somebody waits for it
 
 
 class Bridge(base_bridge.Bridge):
@@ -104,16 +105,16 @@ class Connector:
         self.cut.set()
 
     def serve(self):
-        pause = FIRST_PAUSE_S
+        pause, starts_until = FIRST_PAUSE_S, time.monotonic() + STARTS_S
         while not self.link.over:
             try:
                 self.connect()
             except (OSError, ValueError):
                 time.sleep(pause)
-                pause = min(pause * 1.5, LONGEST_PAUSE_S)
+                pause = min(pause * 1.5, LONGEST_AT_START_S if time.monotonic() < starts_until else LONGEST_PAUSE_S)
                 continue
             note(self.config["state"], up=True)
-            pause = FIRST_PAUSE_S
+            pause, starts_until = FIRST_PAUSE_S, 0.0
             self.cut.wait()
             self.cut.clear()
 
