@@ -107,7 +107,8 @@ class Bridged(LocalDriver):
 
     def _tree_of(self, record: RunRecord, name: str, cache: Path | None = None) -> GuestTree:
         label = record.workspace_id if name == "tree" else f"{record.workspace_id}-{name}"
-        return GuestTree(self._socket(record.run_id, name), record.address.socket, name=label, cache=cache)
+        port = self._socket(record.run_id, name)
+        return GuestTree(port, record.address.socket, name=label, cache=cache, folder=name)
 
     def _folders(self, record: RunRecord) -> list[tuple[str, Path]]:
         return [("tree", Path(record.tree)), ("home", Path(self._known(record.run_id)["home"]))]

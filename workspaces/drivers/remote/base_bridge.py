@@ -277,7 +277,7 @@ class Bridge:
         getattr(self, "here_" + op)(request, answer)
 
     def here_is_serving(self, request, answer):
-        self.ask({"op": "is_serving"}, answer)
+        self.ask({"op": "is_serving", "folder": request.get("folder", "tree")}, answer)
 
     def here_dial(self, request, answer):
         stream = next(self.line.numbers)

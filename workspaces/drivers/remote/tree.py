@@ -26,11 +26,14 @@ FILES_S = 30.0  # for requests about single entries; a scan may be silent for lo
 
 
 class GuestTree(RemoteTree):
-    """`port` is QEMU's socket of the stream, `init` the Run's socket; `name` identifies this tree."""
+    """`port` is the socket of the stream, `init` the Run's socket; `name` identifies this tree.
 
-    def __init__(self, port: Path, init: str, *, name: str, cache: str | os.PathLike | None = None):
+    `folder`: which one the server serves, where there is one for each: "tree" or "home".
+    """
+
+    def __init__(self, port: Path, init: str, *, name: str, cache: str | os.PathLike | None = None, folder="tree"):
         super().__init__(None, name=name, cache=cache)
-        self._port, self._init = port, init
+        self._port, self._init, self._folder = port, init, folder
 
     @contextmanager
     def opened(self) -> Iterator[RemoteLive]:
@@ -118,7 +121,7 @@ class GuestTree(RemoteTree):
         """Return False if the guest says that its server ended: QEMU keeps the port open then."""
         try:
             with InitClient(self._init, timeout_s=10, greeted=False) as client:
-                client.request("is_serving")
+                client.request("is_serving", folder=self._folder)
         except InitRefused as refused:
             return NOT_SERVING not in str(refused)  # an older guest does not know the question
         except DriverError:

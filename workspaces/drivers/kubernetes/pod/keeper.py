@@ -120,9 +120,11 @@ class PodAgent(base_agent.Agent):
         with theirs:
             made = subprocess.Popen([*tree_program(folder), *more], stdin=theirs, stdout=theirs, cwd="/")
         self.servers[folder] = helpers[made.pid] = made
-        if folder == "tree":
-            self.server = made
         Stream(self.line, message["stream"], ours.detach(), reads=True, writes=True, half=True)
+
+    def op_is_serving(self, message):
+        self.server = self.servers.get(message.get("folder", "tree"))
+        super().op_is_serving(message)
 
 
 class Door:
