@@ -22,14 +22,14 @@ from approvals.models.agent_trials import AgentTrial, TrialState  # noqa: F401 -
 from approvals.models.approver_groups import ApproverGroup  # noqa: F401 - as above
 from approvals.models.attention import Snooze
 from approvals.models.code_hosts import (  # noqa: F401 - Django looks for an app's models here
-    Heard,
-    HeardKind,
+    EntryKind,
     HostAccount,
     HostDelivery,
     HostedRepository,
     HostKind,
-    Spoken,
     TaskThread,
+    ThreadEntry,
+    ThreadPost,
     ThreadState,
 )
 from approvals.models.conversations import (  # noqa: F401 - Django looks for an app's models here

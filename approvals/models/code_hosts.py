@@ -1,4 +1,4 @@
-"""Tasks at code hosts: repositories that give tasks, whose the accounts there are, threads, and what is said there."""
+"""Tasks at code hosts: repositories that give tasks, whose the accounts are, threads with their entries and posts."""
 
 import uuid
 
@@ -147,19 +147,19 @@ class TaskThread(models.Model):
         return [check for check in self.checks if check["state"] == "failed"]
 
 
-class HeardKind(models.TextChoices):
+class EntryKind(models.TextChoices):
     COMMENT = "comment", gettext_lazy("Comment")
     REVIEW = "review", gettext_lazy("Review comment")
     CHECK = "check", gettext_lazy("Failed check")
 
 
-class Heard(models.Model):
+class ThreadEntry(models.Model):
     """Something from a thread: a comment, a comment of a review, or a failed check. Each is taken once."""
 
     id = models.BigAutoField(primary_key=True)
-    thread = models.ForeignKey(TaskThread, models.CASCADE, related_name="heard")
+    thread = models.ForeignKey(TaskThread, models.CASCADE, related_name="entries")
     key = models.CharField(max_length=200)
-    kind = models.CharField(max_length=8, choices=HeardKind)
+    kind = models.CharField(max_length=8, choices=EntryKind)
     author = models.CharField(max_length=MAX_LOGIN, blank=True)  # the account, or the name of the check
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     text = models.TextField(blank=True)
@@ -173,28 +173,27 @@ class Heard(models.Model):
 
     class Meta:
         ordering = ["pk"]
-        verbose_name_plural = "heard"
-        constraints = [models.UniqueConstraint(fields=["thread", "key"], name="heard_once")]
+        verbose_name_plural = "thread entries"
+        constraints = [models.UniqueConstraint(fields=["thread", "key"], name="thread_entry_once")]
 
     def __str__(self):
         return self.key
 
 
-class Spoken(models.Model):
-    """A comment of ours in a thread: written once, found by its mark if nobody heard that it was."""
+class ThreadPost(models.Model):
+    """A comment of ours in a thread, written once: if `posted_at` was not set, its mark in the thread shows it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    thread = models.ForeignKey(TaskThread, models.CASCADE, related_name="spoken")
+    thread = models.ForeignKey(TaskThread, models.CASCADE, related_name="posts")
     key = models.CharField(max_length=200)
     text = models.TextField()
     digest = models.CharField(max_length=64, blank=True)  # of the call that can be answered in the thread
     created_at = models.DateTimeField()
-    spoken_at = models.DateTimeField(null=True, blank=True)
+    posted_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["created_at"]
-        verbose_name_plural = "spoken"
-        constraints = [models.UniqueConstraint(fields=["thread", "key"], name="spoken_once")]
+        constraints = [models.UniqueConstraint(fields=["thread", "key"], name="thread_post_once")]
 
     def __str__(self):
         return self.key

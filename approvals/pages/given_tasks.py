@@ -35,7 +35,7 @@ from workspaces.services.environments import newest
 BY_HAND = "hand"
 REVIEWED = "reviewer"  # `with` of the address of a form that has two agents and a reviewer
 MOST_ATTEMPTS = 3  # that the form offers
-MOST_HEARD = 50  # comments and checks of its thread that the page of a task shows
+MOST_ENTRIES = 50  # comments and checks of its thread that the page of a task shows
 MOST = 10  # tasks in a list of those that are open
 
 
@@ -207,7 +207,7 @@ def task(request, pk):
         "thread": thread,
         "colliding": _colliding(stands),
         "may_rebase": request.caller.can("use_workspace", found.team_id),
-        "heard": list(thread.heard.order_by("-pk")[:MOST_HEARD])[::-1] if thread else [],
+        "entries": list(thread.entries.order_by("-pk")[:MOST_ENTRIES])[::-1] if thread else [],
     }
     return render(request, "approvals/task.html", context)
 

@@ -75,7 +75,7 @@ class TaskHost(CodeHost):
     def close_pull(self, number: int):
         self._pull(number).update(state="closed")
 
-    def said(self) -> list[str]:
+    def posts(self) -> list[str]:
         """Return what the token's account wrote, without marks."""
         return [re.sub(r"\s*<!--.*?-->", "", row["text"]) for row in self.notes if row["by"] == OURS]
 

@@ -52,10 +52,10 @@ def arrived(kind: str, headers: Mapping[str, str], body: bytes) -> bool:
     return bool(new)
 
 
-def _address_in(told) -> str:
+def _address_in(payload) -> str:
     """Return the address of the repository that a webhook is about, as `HostedRepository.address`; "" without one."""
     for name in ("repository", "project"):
-        about = told.get(name) if isinstance(told, dict) else None
+        about = payload.get(name) if isinstance(payload, dict) else None
         for field in ("html_url", "web_url", "homepage"):
             given = about.get(field) if isinstance(about, dict) else None
             if isinstance(given, str) and (found := code_hosts.repository_of(given)):

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.urls import reverse
 
 from approvals.agent_runs import attempts
-from approvals.agent_runs.code_host import speaking
+from approvals.agent_runs.code_host import posting
 from approvals.models import TaskAttempt, TaskEnd, TaskThread
 from dashboard.database import clock
 from dashboard.models import Actor, Team
@@ -43,7 +43,7 @@ def _end(thread: TaskThread, pull: Pull):
         if not thread.task.end:
             by = Actor.system(f"code host, {pull.by.login}"[:200]) if pull.by else BY
             attempts.end(thread.task, ENDS[pull.state], by=by)
-        speaking.add(thread, f"end:{pull.state}", "Merged." if pull.state == MERGED else "Closed without a merge.")
+        posting.add(thread, f"end:{pull.state}", "Merged." if pull.state == MERGED else "Closed without a merge.")
 
 
 def _chosen(thread: TaskThread) -> TaskAttempt | None:
@@ -71,7 +71,7 @@ def _put_away(thread: TaskThread):
         # Only now: the notes are known as of the snapshot that the archiving took.
         if thread.state == MERGED and (lesson := _propose_lesson(thread)):
             where = f"{settings.HANDRAIL_DESK_URL}{reverse('lesson', args=[lesson.pk])}"
-            speaking.add(thread, "lesson", f"A lesson was proposed: {where}")
+            posting.add(thread, "lesson", f"A lesson was proposed: {where}")
         thread.archived_at = clock.now()
         thread.save(update_fields=["archived_at", "problem"])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from approvals.actions.answer import APPROVE, DENY, Answer
 from approvals.actions.decisions import decide
 from approvals.agent_runs import attempts
-from approvals.models import Action, Spoken, Status, TaskThread, Tier
+from approvals.models import Action, Status, TaskThread, ThreadPost, Tier
 from approvals.questions import own_questions
 from dashboard.people.access import Caller
 from dashboard.problems import Problem
@@ -67,14 +67,14 @@ def _answer(asked: Asked, thread: TaskThread, caller: Caller) -> str:
     action = Action.objects.filter(team=thread.team_id, number=asked.number, workspace__in=places).first()
     if action is None:
         return f"No call A-{asked.number} of this task is known."
-    shown = Spoken.objects.filter(thread=thread, key__startswith=key_of(action, "")).order_by("created_at").last()
+    shown = ThreadPost.objects.filter(thread=thread, key__startswith=key_of(action, "")).order_by("created_at").last()
     if shown is None or not shown.digest or not can_be_answered(action):
         return f"{action} can't be answered here. Open it in Handrail."
     if shown.digest != action.digest:
         return CHANGED.format(name=action)
     decide(action, Answer(asked.verb, shown.digest, asked.words), caller=caller)
-    said = {APPROVE: "approved", DENY: "denied"}[asked.verb]
-    return f"{action} is {said} by {caller.user.get_username()}."
+    outcome = {APPROVE: "approved", DENY: "denied"}[asked.verb]
+    return f"{action} is {outcome} by {caller.user.get_username()}."
 
 
 def key_of(action: Action, digest: str) -> str:

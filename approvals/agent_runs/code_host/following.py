@@ -1,4 +1,4 @@
-"""Follow the threads of tasks: hear what was said, carry out what was asked, write, mend, end.
+"""Follow the threads of tasks: keep new comments, carry out what was asked, post, mend, end.
 
 `step` compares what the host says with rows and may be called at any time, twice, or late: a kill between two of its
 steps leaves what the next reading continues.
@@ -11,9 +11,9 @@ from datetime import timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from approvals.agent_runs.code_host import accounts, closing, commands, connecting, mending, speaking
+from approvals.agent_runs.code_host import accounts, closing, commands, connecting, mending, posting
 from approvals.agent_runs.code_host.connecting import Unread
-from approvals.models import Heard, HeardKind, Spoken, Task, TaskAttempt, TaskThread
+from approvals.models import EntryKind, Task, TaskAttempt, TaskThread, ThreadEntry, ThreadPost
 from dashboard.database import clock
 from dashboard.models import Team
 from dashboard.people.access import caller_of
@@ -76,14 +76,14 @@ def _follow(thread: TaskThread):
         TaskThread.objects.filter(pk=thread.pk).exclude(problem="").update(problem="")
         thread.problem = ""
         _take(thread, reading, _origin(address))
-        _speak(thread, reading, address, kind)
+        _post(thread, reading, address, kind)
     except Unread as error:
         fields = {"problem": str(error)[:500], "read_at": clock.now() + connecting.AFTER_A_PROBLEM}
     except Problem as refused:
         fields = {"problem": refused.detail[:500], "read_at": clock.now() + connecting.AFTER_A_PROBLEM}
     else:
         thread.refresh_from_db(fields=["changed_at", "archived_at", "problem"])
-        is_over = thread.archived_at is not None and not thread.spoken.filter(spoken_at=None).exists()
+        is_over = thread.archived_at is not None and not thread.posts.filter(posted_at=None).exists()
         wait = SOON if thread.changed_at > clock.now() - LIVELY else LATER
         fields = {"read_at": None if is_over else clock.now() + wait}
     TaskThread.objects.filter(pk=thread.pk).update(**fields)
@@ -127,10 +127,10 @@ async def _gather(into: list, rows):
 
 def _take(thread: TaskThread, reading: Reading, origin: str):
     with Team.objects.turn(thread.team_id):
-        known = set(Heard.objects.filter(thread=thread).values_list("key", flat=True))
+        known = set(ThreadEntry.objects.filter(thread=thread).values_list("key", flat=True))
         for comment in (*reading.comments, *reading.reviews):
-            if comment.key not in known and not speaking.is_ours(comment):
-                _hear(thread, comment, origin)
+            if comment.key not in known and not posting.is_ours(comment):
+                _keep(thread, comment, origin)
         _take_pull(thread, reading)
     _carry_out(thread)
     closing.close(thread, reading.pull)
@@ -138,15 +138,15 @@ def _take(thread: TaskThread, reading: Reading, origin: str):
         mending.mend(thread)
 
 
-def _hear(thread: TaskThread, comment: Comment, origin: str):
+def _keep(thread: TaskThread, comment: Comment, origin: str):
     """Keep a comment once; what people of the team say on the pull request is for the agent."""
     caller = accounts.caller_for(thread.team_id, origin, comment.by)
-    is_line = commands.parse(comment.text, speaking.mention_of(thread)) is not None
+    is_line = commands.parse(comment.text, posting.mention_of(thread)) is not None
     may = caller is not None and caller.can("decide", thread.team_id)
-    Heard.objects.create(
+    ThreadEntry.objects.create(
         thread=thread,
         key=comment.key,
-        kind=HeardKind.REVIEW if comment.path else HeardKind.COMMENT,
+        kind=EntryKind.REVIEW if comment.path else EntryKind.COMMENT,
         author=comment.by.login,
         user=caller.user if caller else None,
         text=comment.text,
@@ -170,23 +170,23 @@ def _take_pull(thread: TaskThread, reading: Reading):
         thread.save(update_fields=["sha", "checks", "changed_at"])
     for each in reading.checks:
         if each.state == threads.FAILED:
-            about = {"kind": HeardKind.CHECK, "author": each.name[:100], "text": each.summary, "url": each.url[:500]}
+            about = {"kind": EntryKind.CHECK, "author": each.name[:100], "text": each.summary, "url": each.url[:500]}
             about |= {"at": clock.now(), "for_agent": True}
-            Heard.objects.get_or_create(thread=thread, key=f"{each.key}:{reading.pull.sha}"[:200], defaults=about)
+            ThreadEntry.objects.get_or_create(thread=thread, key=f"{each.key}:{reading.pull.sha}"[:200], defaults=about)
 
 
 def _carry_out(thread: TaskThread):
     """Do what lines to Handrail ask for, in their order. A kill in between does one again, which then says so."""
-    rows = Heard.objects.filter(thread=thread, outcome="", user__isnull=False).exclude(kind=HeardKind.CHECK)
+    rows = ThreadEntry.objects.filter(thread=thread, outcome="", user__isnull=False).exclude(kind=EntryKind.CHECK)
     for row in rows.select_related("user"):
-        asked = commands.parse(row.text, speaking.mention_of(thread))
+        asked = commands.parse(row.text, posting.mention_of(thread))
         if asked is None or asked.verb == commands.START:
             continue
         caller = caller_of(row.user).only_in(thread.team_id)
         outcome = commands.carry_out(asked, thread, caller=caller)
         with transaction.atomic():
-            Heard.objects.filter(pk=row.pk).update(outcome=outcome[:300])
-            speaking.add(thread, f"answer:{row.key}", outcome)
+            ThreadEntry.objects.filter(pk=row.pk).update(outcome=outcome[:300])
+            posting.add(thread, f"answer:{row.key}", outcome)
         if asked.verb == commands.CHOOSE:
             mending.open_chosen(thread, caller)
 
@@ -194,14 +194,14 @@ def _carry_out(thread: TaskThread):
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def _speak(thread: TaskThread, reading: Reading, address: str, kind: str):
-    speaking.plan(thread)
-    place = speaking.place_of(thread)
-    rows = speaking.unspoken(thread, reading.comments)
+def _post(thread: TaskThread, reading: Reading, address: str, kind: str):
+    posting.plan(thread)
+    place = posting.place_of(thread)
+    rows = posting.unposted(thread, reading.comments)
     if place is None or not rows:
         return
-    done: list[Spoken] = []
+    done: list[ThreadPost] = []
     try:
-        connecting.ask(thread.team, address, kind, lambda host: speaking.speak(host, place, rows, done))
+        connecting.ask(thread.team, address, kind, lambda host: posting.post(host, place, rows, done))
     finally:
-        Spoken.objects.filter(pk__in=[row.pk for row in done]).update(spoken_at=clock.now())
+        ThreadPost.objects.filter(pk__in=[row.pk for row in done]).update(posted_at=clock.now())

@@ -10,8 +10,8 @@ from django.db.models import F
 
 from approvals import agent_runs
 from approvals.agent_runs import attempts
-from approvals.agent_runs.code_host import speaking
-from approvals.models import AgentRunState, Heard, HeardKind, Task, TaskAttempt, TaskThread
+from approvals.agent_runs.code_host import posting
+from approvals.models import AgentRunState, EntryKind, Task, TaskAttempt, TaskThread, ThreadEntry
 from approvals.sessions.messages import MAX_TEXT
 from dashboard.database import clock
 from dashboard.models import Actor, Team
@@ -72,7 +72,7 @@ def open_chosen(thread: TaskThread, caller: Caller):
     try:
         open_pull_request(thread.task, caller=caller)
     except Problem as problem:
-        speaking.add(thread, f"not-opened:{clock.now().isoformat()}", problem.detail)
+        posting.add(thread, f"not-opened:{clock.now().isoformat()}", problem.detail)
 
 
 def enough(task: Task, *, caller: Caller):
@@ -101,7 +101,7 @@ def _chosen(task: Task) -> TaskAttempt | None:
 
 
 def mend(thread: TaskThread):
-    """Take the next step: push what the agent did, or tell it what is new. A refusal is noted in the thread's row."""
+    """Take the next step: push what the agent did, or send it what is new. A refusal is noted in the thread's row."""
     attempt = _chosen(thread.task)
     if thread.follower_id is None or thread.pull is None or attempt is None or attempt.run is None:
         return
@@ -116,7 +116,7 @@ def mend(thread: TaskThread):
             if run.state == AgentRunState.DONE and thread.pushes < thread.rounds:
                 _push(thread, attempt, caller)
             elif run.state != AgentRunState.ASKS and thread.rounds < MAX_ROUNDS and thread.follower_id:
-                _tell(thread, attempt, caller)
+                _send_new(thread, attempt, caller)
     except Problem as refused:
         problem = refused.detail[:500]
     TaskThread.objects.filter(pk=thread.pk).exclude(problem=problem).update(problem=problem)
@@ -141,24 +141,24 @@ def _push(thread: TaskThread, attempt: TaskAttempt, caller: Caller):
 
 
 @transaction.atomic
-def _tell(thread: TaskThread, attempt: TaskAttempt, caller: Caller):
-    rows = list(Heard.objects.filter(thread=thread, for_agent=True, sent_at=None))
-    rows = [row for row in rows if row.kind != HeardKind.CHECK or row.key.endswith(f":{thread.sha}")]
+def _send_new(thread: TaskThread, attempt: TaskAttempt, caller: Caller):
+    rows = list(ThreadEntry.objects.filter(thread=thread, for_agent=True, sent_at=None))
+    rows = [row for row in rows if row.kind != EntryKind.CHECK or row.key.endswith(f":{thread.sha}")]
     if not rows:
         return
-    told = []
+    texts = []
     for row in rows:
-        if sum(map(len, told)) + EACH_TEXT + 300 < MAX_TEXT - len(HEAD):
-            told.append(_words(row))
+        if sum(map(len, texts)) + EACH_TEXT + 300 < MAX_TEXT - len(HEAD):
+            texts.append(_words(row))
             row.sent_at = clock.now()
-    agent_runs.send_text(attempt.run, "\n\n".join([HEAD, *told]), caller=caller)
-    Heard.objects.bulk_update([row for row in rows if row.sent_at], ["sent_at"])
+    agent_runs.send_text(attempt.run, "\n\n".join([HEAD, *texts]), caller=caller)
+    ThreadEntry.objects.bulk_update([row for row in rows if row.sent_at], ["sent_at"])
     TaskThread.objects.filter(pk=thread.pk).update(rounds=F("rounds") + 1, changed_at=clock.now())
 
 
-def _words(row: Heard) -> str:
+def _words(row: ThreadEntry) -> str:
     text = row.text.strip()[:EACH_TEXT]
-    if row.kind == HeardKind.CHECK:
+    if row.kind == EntryKind.CHECK:
         return f"The check {row.author} failed ({row.url or 'without an address'}):\n{text or 'It says no more.'}"
     where = f" on {row.path}{f', line {row.line}' if row.line else ''}" if row.path else ""
     return f"{row.author} wrote{where}:\n“{text}”"

@@ -111,8 +111,8 @@ def test_from_a_label_to_the_merge(product, host):
     until(lambda: lead.get("/lessons?state=proposed").json["lessons"], within=240)
     [offered] = lead.get("/lessons?state=proposed").json["lessons"]
     assert offered["text"] == "Round half to even."
-    until(lambda: any(text.startswith("A lesson was proposed") for text in host.said()), within=240)
-    assert len([text for text in host.said() if "have begun" in text]) == 1
+    until(lambda: any(text.startswith("A lesson was proposed") for text in host.posts()), within=240)
+    assert len([text for text in host.posts() if "have begun" in text]) == 1
     page = lead.product.shell(
         "from approvals.notify import messages; from django.contrib.auth import get_user_model;"
         "from dashboard.database import clock;"

@@ -22,7 +22,7 @@ def test_a_label_starts_the_attempts_of_an_issue_once(host, source, known, kind)
     assert task.repository == f"{host.address}.git"
     thread = TaskThread.objects.get()
     assert (thread.number, thread.repository) == (number, source)
-    assert [text.partition(":")[0] for text in host.said()] == ["2 attempts have begun"]
+    assert [text.partition(":")[0] for text in host.posts()] == ["2 attempts have begun"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -43,7 +43,7 @@ def test_who_may_start_no_agents_starts_nothing(host, source, known, by):
     host.comment(number, "@handrail", by)
     read()
     assert not Task.objects.exists()
-    assert host.said() == []
+    assert host.posts() == []
 
 
 def test_an_account_that_took_over_a_name_is_nobody(host, source, known):

@@ -3,18 +3,18 @@
 import pytest
 
 from approvals.agent_runs import attempts
-from approvals.agent_runs.code_host import connecting, mending, repositories, speaking
+from approvals.agent_runs.code_host import connecting, mending, posting, repositories
 from approvals.models import (
     Action,
     AgentMessage,
     AgentRun,
     AgentRunState,
-    Heard,
-    Spoken,
     Status,
     Task,
     TaskAttempt,
     TaskThread,
+    ThreadEntry,
+    ThreadPost,
 )
 from approvals.reports.standing import standing_of
 from dashboard.database import clock
@@ -60,7 +60,7 @@ def asks(waiting):
 
 def test_what_can_be_undone_is_answered_in_the_thread(host, labelled, asks):
     number = labelled[1]
-    assert f"**{asks} asks** (high, can be undone): `Push 'till'`" in host.said()[-1]
+    assert f"**{asks} asks** (high, can be undone): `Push 'till'`" in host.posts()[-1]
     host.comment(number, f"@handrail approve {asks}", "stranger")
     follow()
     asks.refresh_from_db()
@@ -71,22 +71,22 @@ def test_what_can_be_undone_is_answered_in_the_thread(host, labelled, asks):
     assert asks.status == Status.APPROVED
     decision = asks.decisions.get()
     assert (decision.user.username, decision.comment) == ("bob", "it is fine")
-    assert host.said()[-1] == f"{asks} is approved by bob."
-    before = len(host.said())
+    assert host.posts()[-1] == f"{asks} is approved by bob."
+    before = len(host.posts())
     follow()
-    assert len(host.said()) == before
+    assert len(host.posts()) == before
 
 
 def test_the_rest_is_answered_by_a_link(host, labelled, waiting):
     number, action = labelled[1], waiting("no")
-    said = host.said()[-1]
-    assert f"**{action} asks** (high). It takes an answer in Handrail: " in said
-    assert "till" not in said
+    shown = host.posts()[-1]
+    assert f"**{action} asks** (high). It takes an answer in Handrail: " in shown
+    assert "till" not in shown
     host.comment(number, f"@handrail approve {action}", "bob-at-host")
     follow()
     action.refresh_from_db()
     assert action.status == Status.PENDING
-    assert host.said()[-1] == f"{action} can't be answered here. Open it in Handrail."
+    assert host.posts()[-1] == f"{action} can't be answered here. Open it in Handrail."
 
 
 def test_a_call_that_changed_is_not_approved_as_it_was(host, labelled, asks):
@@ -95,20 +95,20 @@ def test_a_call_that_changed_is_not_approved_as_it_was(host, labelled, asks):
     follow()
     asks.refresh_from_db()
     assert asks.status == Status.PENDING
-    assert any("has changed since it was shown here" in text for text in host.said())
+    assert any("has changed since it was shown here" in text for text in host.posts())
 
 
-def test_a_comment_that_nobody_heard_was_written_is_not_written_twice(host, labelled, asks):
-    Spoken.objects.update(spoken_at=None)  # killed after the host took them
-    before = host.said()
+def test_a_comment_that_is_there_is_not_written_twice(host, labelled, asks):
+    ThreadPost.objects.update(posted_at=None)  # killed after the host took them
+    before = host.posts()
     follow()
-    assert host.said() == before
-    assert not Spoken.objects.filter(spoken_at=None).exists()
+    assert host.posts() == before
+    assert not ThreadPost.objects.filter(posted_at=None).exists()
 
 
-def test_our_own_comments_are_not_heard(host, labelled, asks):
-    assert not Heard.objects.filter(author="handrail-bot").exists()
-    assert host.said() != []
+def test_our_own_comments_are_no_entries(host, labelled, asks):
+    assert not ThreadEntry.objects.filter(author="handrail-bot").exists()
+    assert host.posts() != []
 
 
 # From the choice to the merge -----------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_merge_ends_the_task_archives_the_workspace_and_offers_the_lesson(host
     follow()
     assert state_of(at_work) == "merged"
     assert Operation.objects.filter(kind="put_away", workspace=place).count() == 1
-    assert host.said()[-1] == "Merged."
+    assert host.posts()[-1] == "Merged."
     follow()
     assert TaskThread.objects.get().read_at is not None  # until the workspace is archived
     Operation.objects.filter(kind="put_away").update(phase=Phase.SETTLED, outcome={"ok": True})
@@ -240,7 +240,7 @@ def test_a_merge_ends_the_task_archives_the_workspace_and_offers_the_lesson(host
     assert TaskThread.objects.get().read_at is None
     lesson = Lesson.objects.get()
     assert (lesson.text, lesson.state) == ("Round half to even here.", "proposed")
-    assert host.said()[-1].startswith("A lesson was proposed: ")
+    assert host.posts()[-1].startswith("A lesson was proposed: ")
     assert [each.data.get("title") for each in Event.objects.filter(verb="task.merged")] == ["Round the till"]
 
 
@@ -248,11 +248,11 @@ def test_a_close_without_a_merge_ends_it_too(host, at_work):
     host.close_pull(host.pulls[-1]["number"])
     follow()
     assert state_of(at_work) == "closed"
-    assert host.said()[-1] == "Closed without a merge."
+    assert host.posts()[-1] == "Closed without a merge."
     assert not Lesson.objects.exists()
 
 
-@pytest.mark.parametrize("point", ["told", "pushed", "ended", "spoken"])
+@pytest.mark.parametrize("point", ["sent", "pushed", "ended", "posted"])
 def test_a_kill_at_each_step_is_continued(host, at_work, point, monkeypatch):
     """The queue dies after the host was read, before, or in the middle of, what comes of it."""
     run = AgentRun.objects.get()
@@ -263,10 +263,10 @@ def test_a_kill_at_each_step_is_continued(host, at_work, point, monkeypatch):
     if point == "ended":
         host.merge(host.pulls[-1]["number"], "lena-at-host")
     broken = {
-        "told": (mending.agent_runs, "send_text"),
+        "sent": (mending.agent_runs, "send_text"),
         "pushed": (mending.pull_requests, "submit"),
         "ended": (mending.attempts, "end"),
-        "spoken": (speaking, "plan"),
+        "posted": (posting, "plan"),
     }[point]
 
     def die(*args, **more):
@@ -281,7 +281,7 @@ def test_a_kill_at_each_step_is_continued(host, at_work, point, monkeypatch):
     assert run.turns.count() == 1
     assert Operation.objects.filter(kind="pull_request").count() == (1 if point == "pushed" else 0)
     assert state_of(at_work) == {"ended": "merged", "pushed": "checks failed"}.get(point, "working")
-    keys = list(Spoken.objects.values_list("key", flat=True))
+    keys = list(ThreadPost.objects.values_list("key", flat=True))
     assert len(keys) == len(set(keys))
     assert TaskAttempt.objects.filter(chosen=True).count() == 1
 

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from approvals.agent_runs.code_host import commands
-from approvals.models import Action, Spoken, Status, TaskThread
+from approvals.models import Action, Status, TaskThread, ThreadPost
 from dashboard.database import clock
 from workspaces.code_hosts import CodeHost
 from workspaces.code_hosts.threads import Comment
@@ -23,7 +23,7 @@ def mention_of(thread: TaskThread) -> str:
 
 
 def plan(thread: TaskThread):
-    """Add what is to be said of the task as it is now."""
+    """Add the comments that the task as it is now gives rise to."""
     if thread.number is not None:
         count = thread.task.attempts.count()
         begun = "An attempt has begun" if count == 1 else f"{count} attempts have begun"
@@ -51,30 +51,30 @@ def _ask(thread: TaskThread, action: Action, can_be_answered: bool) -> str:
 
 def add(thread: TaskThread, key: str, text: str, digest: str = ""):
     about = {"text": text, "digest": digest, "created_at": clock.now()}
-    Spoken.objects.get_or_create(thread=thread, key=key, defaults=about)
+    ThreadPost.objects.get_or_create(thread=thread, key=key, defaults=about)
 
 
 def _link(path: str) -> str:
     return f"{settings.HANDRAIL_DESK_URL}{path}"
 
 
-def unspoken(thread: TaskThread, heard: list[Comment]) -> list[Spoken]:
-    """Return what is not written yet. What nobody heard of, but the thread has, is noted as written."""
-    texts = "\n".join(comment.text for comment in heard if is_ours(comment))
-    rows = list(thread.spoken.filter(spoken_at=None))
+def unposted(thread: TaskThread, comments: list[Comment]) -> list[ThreadPost]:
+    """Return what is not written yet. What the thread has already is noted as written."""
+    texts = "\n".join(comment.text for comment in comments if is_ours(comment))
+    rows = list(thread.posts.filter(posted_at=None))
     there = [row for row in rows if _mark(row) in texts]
-    Spoken.objects.filter(pk__in=[row.pk for row in there]).update(spoken_at=clock.now())
+    ThreadPost.objects.filter(pk__in=[row.pk for row in there]).update(posted_at=clock.now())
     return [row for row in rows if row not in there]
 
 
-async def speak(host: CodeHost, place: tuple[int, bool], rows: list[Spoken], done: list[Spoken]):
+async def post(host: CodeHost, place: tuple[int, bool], rows: list[ThreadPost], done: list[ThreadPost]):
     """Write rows at a place, (number, whether it is a pull request); `done` gets those that were."""
     for row in rows:
         await host.say(place[0], f"{row.text}\n\n{_mark(row)}", is_pull=place[1])
         done.append(row)
 
 
-def _mark(row: Spoken) -> str:
+def _mark(row: ThreadPost) -> str:
     return MARK.format(key=row.pk)
 
 
