@@ -30,7 +30,7 @@ from dashboard.web.pages import (
 from workspaces.models import Environment
 from workspaces.provisioning import agent_programs
 from workspaces.services import collisions
-from workspaces.services.environments import newest
+from workspaces.services.environments import to_choose_from
 
 BY_HAND = "hand"
 REVIEWED = "reviewer"  # `with` of the address of a form that has two agents and a reviewer
@@ -97,7 +97,7 @@ class NewTaskForm(forms.Form):
 
     def __init__(self, data=None, *, teams: list[Team], initial=None):
         super().__init__(data, initial=initial)
-        rows = newest([team.pk for team in teams]).to_make_from().select_related("team").order_by("name")
+        rows = to_choose_from(teams)
         self.environments: dict[str, Environment] = {f"{each.team.slug}/{each.name}": each for each in rows}
         several = len(teams) > 1
         words = {

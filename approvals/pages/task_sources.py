@@ -15,7 +15,7 @@ from approvals.pages.policy.scope import scope_of
 from dashboard.models import Membership
 from dashboard.web.pages import ask_first, carry_out, is_confirmed, must, signed_in, take_form
 from workspaces.provisioning import agent_programs
-from workspaces.services.environments import newest
+from workspaces.services.environments import to_choose_from
 
 
 class SourceForm(forms.Form):
@@ -50,7 +50,7 @@ class SourceForm(forms.Form):
 
     def __init__(self, data, team):
         super().__init__(data)
-        rows = list(newest([team.pk]).to_make_from().order_by("name"))
+        rows = to_choose_from([team])
         self.fields["environment"].choices = [(each.name, each.name) for each in rows]
         programs = [choice for choice in agent_programs.choices(rows) if choice[0]]
         choices = [*programs, (BY_HAND, gettext("By hand or over the API"))]

@@ -11,7 +11,7 @@ from workspaces.models import CatchUp, Environment, JobKind, Schedule, Workspace
 from workspaces.pages.forms import AS_CODE, CODE
 from workspaces.provisioning import agent_programs
 from workspaces.services import schedules
-from workspaces.services.environments import newest
+from workspaces.services.environments import to_choose_from
 
 # How often, in words, and the cron fields after minute and hour.
 OFTEN = [
@@ -114,7 +114,7 @@ class ScheduleForm(forms.Form):
         for each in sorted(found, key=lambda row: row.key):
             self.environments.append(each.environment)
             yield f"workspace:{each.team_id}:{each.key}", (each.team_id, {"workspace": each.key}, each.key)
-        for each in newest(list(self.teams)).to_make_from().order_by("name"):
+        for each in to_choose_from(list(self.teams.values())):
             self.environments.append(each)
             yield f"environment:{each.team_id}:{each.name}", (each.team_id, {"environment": each.name}, each.name)
 

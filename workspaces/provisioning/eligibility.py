@@ -16,6 +16,7 @@ from workspaces.provisioning.git.addresses import TOLD
 from workspaces.provisioning.source_history import OWN
 
 DEFAULT = "default"  # the environment that is used where none is named
+DEFAULT_MADE_OF = {"driver": capabilities.DEFAULT, "setup": "", "image": ""}
 
 
 def find_environment(team: Team, name: str, caller: Caller) -> Environment:
@@ -24,13 +25,18 @@ def find_environment(team: Team, name: str, caller: Caller) -> Environment:
     The one that is used where none is named, `default`, is made when it is first meant.
     """
     found = Environment.objects.filter(team=team, name=name).order_by("-version").first()
-    if found is None and name == DEFAULT and capabilities.DEFAULT in isolation.available():
-        found = made(team, DEFAULT, {"driver": capabilities.DEFAULT, "setup": "", "image": ""})
+    if found is None and name == DEFAULT and can_make_default():
+        found = made(team, DEFAULT, DEFAULT_MADE_OF)
     if found is not None and found.capabilities.own_folder and caller.is_person:
         raise invalid(f"{name!r} is a connected folder; only `manage.py connect` creates workspaces of it.")
     if found is None or found.capabilities.own_folder:
         raise invalid(f"There is no environment named {name!r}.")
     return found
+
+
+def can_make_default() -> bool:
+    """Return whether the driver of the environment that is used where none is named is available here."""
+    return capabilities.DEFAULT in isolation.available()
 
 
 def made(team: Team, name: str, made_of: dict) -> Environment:

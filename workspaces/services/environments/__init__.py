@@ -30,6 +30,7 @@ from workspaces.services.environments.versions import (
     newest_versions,
     rebuild,
     save,
+    to_choose_from,
     to_move_to,
     undo_rebuild,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "read_variables",
     "rebuild",
     "save",
+    "to_choose_from",
     "to_move_to",
     "undo_rebuild",
     "write_checks",

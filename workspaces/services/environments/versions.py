@@ -40,6 +40,20 @@ def newest_versions(team_ids):
     return Environment.objects.filter(team__in=team_ids).annotate(latest=latest).filter(version=F("latest"))
 
 
+def to_choose_from(teams: list[Team]) -> list[Environment]:
+    """Return what a person may name as the environment of a new workspace, by name: the newest version of each.
+
+    `default` is among them also before it is made, which happens when it is first used; then it is not saved.
+    """
+    found = list(newest_versions(teams).to_make_from().select_related("team"))
+    known = set(Environment.objects.filter(team__in=teams, name=eligibility.DEFAULT).values_list("team", flat=True))
+    if eligibility.can_make_default():
+        without = [team for team in teams if team.pk not in known]
+        about = {"name": eligibility.DEFAULT} | eligibility.DEFAULT_MADE_OF
+        found += [Environment(team=team, **about) for team in without]
+    return sorted(found, key=lambda each: each.name)
+
+
 def newest_of(environment: Environment) -> Environment:
     return Environment.objects.filter(team=environment.team_id, name=environment.name).order_by("-version").first()
 
