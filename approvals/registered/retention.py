@@ -8,6 +8,7 @@ from approvals.models import (
     AgentMessage,
     AgentSession,
     CardViewer,
+    HostDelivery,
     ModelCall,
     ModelUsage,
     SessionPrompt,
@@ -89,6 +90,17 @@ class CardViewers(_OfTeam):
         yield CardViewer.objects.filter(action__team=scope.team, at__lt=cutoff), "at", "a person at a card"
 
 
+class HostDeliveries(_OfTeam):
+    name = "host-deliveries"
+    label = "Webhooks of code hosts"
+    covers = "The id and the hash of each that came, so that one that comes again does nothing."
+    default = Terms(30)
+
+    def sources(self, scope, cutoff):
+        rows = HostDelivery.objects.filter(repository__team=scope.team, at__lt=cutoff)
+        yield rows, "at", "webhook of a code host"
+
+
 class Usage(_OfTeam):
     name = "usage"
     label = "Usage by day and call"
@@ -107,7 +119,7 @@ class Usage(_OfTeam):
         yield days, "day", "bytes of a day"
 
 
-LAYERS = [Messages(), Prompts(), Conversations(), CardViewers(), Usage()]
+LAYERS = [Messages(), Prompts(), Conversations(), CardViewers(), HostDeliveries(), Usage()]
 
 
 def snapshots_compared(team) -> set:

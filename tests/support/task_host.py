@@ -25,7 +25,8 @@ class TaskHost(CodeHost):
         self.people = {OURS: 1}
         self.issues, self.labels, self.notes, self.line_notes, self.statuses = {}, [], [], [], []
         self.count = 100
-        super().__init__(kind, root, **more)
+        super().__init__("gitea" if kind == "forgejo" else kind, root, **more)  # those two have one API
+        self.signs_as = kind
         self.most = 50
 
     # What people do -------------------------------------------------------------------------------------------------
@@ -227,11 +228,14 @@ class TaskHost(CodeHost):
     def webhook(self, secret: str, name: str = "delivery-1", **about) -> tuple[bytes, dict]:
         """Return the body and the headers of a webhook about the repository."""
         where = {"html_url": self.address, "full_name": "team/shop"}
-        told = {"project": {"web_url": self.address}} if self.kind == "gitlab" else {"repository": where}
-        body = json.dumps(told | about).encode()
+        subject = {"project": {"web_url": self.address}} if self.kind == "gitlab" else {"repository": where}
+        body = json.dumps(subject | about).encode()
         digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        github = {"X-Hub-Signature-256": f"sha256={digest}", "X-GitHub-Delivery": name}
+        gitea = github | {"X-Gitea-Signature": digest, "X-Gitea-Delivery": name}
         return body, {
-            "github": {"X-Hub-Signature-256": f"sha256={digest}", "X-GitHub-Delivery": name},
-            "gitea": {"X-Gitea-Signature": digest, "X-Gitea-Delivery": name},
+            "github": github,
+            "gitea": gitea,
+            "forgejo": gitea | {"X-Forgejo-Signature": digest, "X-Forgejo-Delivery": name},
             "gitlab": {"X-Gitlab-Token": secret, "X-Gitlab-Event-UUID": name},
-        }[self.kind]
+        }[self.signs_as]

@@ -1,12 +1,16 @@
 """Webhooks of each kind: a right signature wakes, a wrong one is refused and counted, a replay is answered once."""
 
+from datetime import timedelta
+
 import pytest
 
 from approvals.agent_runs.code_host import repositories
 from approvals.models import HostDelivery, HostedRepository
+from dashboard.database import clock
 from dashboard.people.access import caller_of
+from workspaces.services import retention
 
-KINDS = ["github", "gitlab", "gitea"]
+KINDS = ["github", "gitlab", "gitea", "forgejo"]
 
 
 def send(client, kind, body, headers):
@@ -53,6 +57,30 @@ def test_a_replay_is_answered_and_does_nothing_under_any_name(client, host, at_r
     assert (at_rest.read_at, HostDelivery.objects.count()) == (None, 1)
     other, headers = host.webhook(secret, "first", about="something else")
     assert send(client, kind, other, headers).json() == {"new": False}
+
+
+@pytest.mark.parametrize("kind", ["forgejo"])
+@pytest.mark.parametrize("family", ["Forgejo", "Gitea"])
+def test_forgejo_signs_with_its_own_headers_and_with_those_of_gitea(client, host, at_rest, family):
+    """Its older versions send only the latter."""
+    body, headers = host.webhook(repositories.webhook_of(at_rest).secret)
+    of_family = {name: value for name, value in headers.items() if name.startswith(f"X-{family}-")}
+    assert len(of_family) == 2
+    wrong = {name: "0" * 64 if name.endswith("Signature") else value for name, value in of_family.items()}
+    assert send(client, "forgejo", body, wrong).status_code == 401
+    assert send(client, "forgejo", body, of_family).json() == {"new": True}
+    at_rest.refresh_from_db()
+    assert at_rest.read_at is not None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_retention_forgets_deliveries_after_a_month(client, host, at_rest, kind):
+    body, headers = host.webhook(repositories.webhook_of(at_rest).secret)
+    send(client, kind, body, headers)
+    retention.sweep(at=clock.now() + timedelta(days=29))
+    assert HostDelivery.objects.count() == 1
+    retention.sweep(at=clock.now() + timedelta(days=31))
+    assert HostDelivery.objects.count() == 0
 
 
 def test_the_secret_of_another_kind_or_from_before_is_refused(client, host, at_rest, lena):
