@@ -312,9 +312,17 @@ class Product:
     def part_pid(self, name: str) -> int:
         """The process id of web, runner or queue."""
         for child in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
-            if Path(f"/proc/{child}/cmdline").read_text().rstrip("\0") == f"handrail {name}":
+            if _command_line(child) == f"handrail {name}":
                 return int(child)
         raise AssertionError(f"{name} does not run")
+
+
+def _command_line(pid: str) -> str:
+    """Return the command line of a process, "" if it has ended since it was listed."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 class _AtDesk(urllib.request.BaseHandler):
