@@ -270,6 +270,8 @@ def _go_to_next(request, decided, word):
     where = request.POST.get("from", "")
     goes_on = as_uuid(where) if where else following and following.pk
     then = (reverse("action", args=[goes_on]) if goes_on else reverse("waiting")) + filter_query(chosen)
+    if not goes_on and (task := as_uuid(chosen["task"])):
+        then = reverse("task", args=[task])  # whose calls were all answered
     return carry_out(request, lambda: None, then=then)
 
 

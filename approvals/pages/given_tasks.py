@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals.agent_runs import attempts, requests
 from approvals.agent_runs.code_host import mending
-from approvals.models import Task, TaskThread
+from approvals.models import Action, Task, TaskThread
 from approvals.models.tasks import MAX_SOURCE, MAX_TITLE
 from approvals.reports.standing import Standing, TaskStands, standing_of
 from dashboard.models import Team
@@ -27,6 +27,7 @@ from dashboard.web.pages import (
     signed_in,
     take_form,
 )
+from workspaces import code_hosts
 from workspaces.models import Environment
 from workspaces.provisioning import agent_programs
 from workspaces.services import collisions
@@ -34,6 +35,7 @@ from workspaces.services.environments import to_choose_from
 
 BY_HAND = "hand"
 REVIEWED = "reviewer"  # `with` of the address of a form that has two agents and a reviewer
+OPEN = "pull-request"  # `then` of a choice
 MOST_ATTEMPTS = 3  # that the form offers
 MOST_ENTRIES = 50  # comments and checks of its thread that the page of a task shows
 MOST = 10  # tasks in a list of those that are open
@@ -196,6 +198,7 @@ def task(request, pk):
     found = _find(request, pk)
     stands = standing_of([found], live="X-Handrail-Refresh" not in request.headers)[0]
     thread = TaskThread.objects.filter(task=found).select_related("pull", "follower").first()
+    _find_calls(stands)
     pairs = [(one, other, _beside(one, other)) for one, other in combinations(stands.kept, 2)]
     context = {
         "nav": "tasks",
@@ -205,11 +208,20 @@ def task(request, pk):
         "may_decide": request.caller.can("start_agents", found.team_id),
         "is_link": found.source.startswith(("https://", "http://")),
         "thread": thread,
+        "has_host": code_hosts.repository_of(found.repository) is not None,
         "colliding": _colliding(stands),
         "may_rebase": request.caller.can("use_workspace", found.team_id),
         "entries": list(thread.entries.order_by("-pk")[:MOST_ENTRIES])[::-1] if thread else [],
     }
     return render(request, "approvals/task.html", context)
+
+
+def _find_calls(stands: TaskStands):
+    """Note in each attempt the call that a person answers next: that which expires first."""
+    rows = Action.objects.pending().filter(workspace__in=[each.workspace for each in stands.attempts])
+    found = dict(rows.order_by("-expires_at").values_list("workspace", "pk"))
+    for each in stands.attempts:
+        each.next_call = found.get(each.workspace.pk)
 
 
 def _colliding(stands: TaskStands) -> collisions.Colliding | None:
@@ -240,6 +252,9 @@ def _number(request) -> str:
 @signed_in
 @require_POST
 def choose(request, pk):
+    if parameters(request, "then")["then"] == OPEN:
+        words = gettext("Chosen. Its commits are pushed and the pull request is opened.")
+        return _decide(request, pk, mending.choose_and_open, words, _number(request))
     words = gettext("Chosen. The other attempts are in the trash; Bring back restores them.")
     return _decide(request, pk, attempts.choose, words, _number(request))
 

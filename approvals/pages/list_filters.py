@@ -8,9 +8,10 @@ from django.db.models import Case, Exists, OuterRef, Q, When
 from approvals.evaluation.judge import content
 from approvals.models import Action, Decision
 from approvals.questions import own_questions
+from dashboard.web.pages import as_uuid
 
 # Parameters of the address: of the list, of a card that was opened from it, and of what decides there.
-FILTERS = ("kind", "undo", "ends", "workspace", "agent", "q", "sort")
+FILTERS = ("kind", "undo", "ends", "workspace", "task", "agent", "q", "sort")
 KINDS = {"question": own_questions.QUESTIONS, "plan": (own_questions.PLAN,)}
 ENDS_SOON = timedelta(minutes=5)
 # {sort: the field that decides, and whether its greatest value comes first}; "" is what ends first.
@@ -54,6 +55,8 @@ def narrowed(actions, now, chosen: dict[str, str]):
         actions = actions.filter(expires_at__lte=now + ENDS_SOON)
     if chosen["workspace"]:
         actions = actions.filter(workspace__key=chosen["workspace"])
+    if chosen["task"]:
+        actions = actions.filter(workspace__attempt__task=as_uuid(chosen["task"]))
     if chosen["agent"]:
         actions = actions.filter(agent__name=chosen["agent"])
     if chosen["q"]:

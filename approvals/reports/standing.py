@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from uuid import UUID
 
 from django.db.models import Count, Q, Sum
 from django.utils.translation import gettext_lazy
@@ -87,6 +88,7 @@ class AttemptStands(_Labelled):
     lines: Lines | None = None
     asks: int = 0  # calls for which a person was asked
     waiting: int = 0  # those of them that wait now
+    next_call: UUID | None = None  # of those, the one that a page leads to
     cost: float = 0.0  # of its run at the team's prices; without one in US dollars, as its sessions say
     is_busy: bool = False  # a command or an operation on the workspace runs
     thread: TaskThread | None = None  # of the task, if this attempt was chosen

@@ -65,6 +65,12 @@ def open_pull_request(task: Task, *, caller: Caller) -> Operation:
         return pull_requests.submit(workspace, prepared, by=caller.actor)
 
 
+def choose_and_open(task: Task, named, *, caller: Caller) -> Operation:
+    """Choose an attempt, and open its pull request. Problem 403, 409, 422, also after the choice."""
+    attempts.choose(task, named, caller=caller)
+    return open_pull_request(task, caller=caller)
+
+
 def open_chosen(thread: TaskThread, caller: Caller):
     """Open the pull request of the attempt that a comment chose; say it in the thread if that can't be."""
     if thread.pull is not None or _chosen(thread.task) is None:

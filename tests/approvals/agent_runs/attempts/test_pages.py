@@ -74,6 +74,33 @@ def test_a_task_shows_its_attempts_beside_each_other(site, give, ask):
     assert text.count(f'action="/tasks/{task["id"]}/choose/"') == 3
 
 
+def test_asks_you_leads_to_the_call_and_the_last_answer_back_to_the_task(site, give, ask):
+    task = give()
+    one, two = up(task)
+    calls = [ask({"command": f"git push origin {name}"}, workspace=place) for name, place in (("a", one), ("b", two))]
+    page = site.get(f"/tasks/{task['id']}/").content.decode()
+    for call in calls:
+        assert f'href="/actions/{call.pk}/?task={task["id"]}"' in page
+    assert shown(site.get(f"/waiting/?task={task['id']}")).count("Push to ") == 2
+    assert "Push to" not in shown(site.get("/waiting/?task=none"))
+    following = [f"/actions/{calls[1].pk}/?task={task['id']}", f"/tasks/{task['id']}/"]
+    for call, then in zip(calls, following, strict=True):
+        answer = site.post(f"/actions/{call.pk}/approve/?task={task['id']}", {"digest": call.digest})
+        assert answer.url == then
+
+
+def test_choosing_and_opening_a_pull_request_is_one_button_where_there_is_a_code_host(site, give):
+    task = give()
+    up(task)
+    button = "Choose and open a pull request"
+    assert button not in shown(site.get(f"/tasks/{task['id']}/"))
+    Task.objects.update(repository="https://git.example.org/team/shop.git")
+    assert button in shown(site.get(f"/tasks/{task['id']}/"))
+    answer = site.post(f"/tasks/{task['id']}/choose/", {"attempt": "2", "then": "pull-request"}, follow=True)
+    assert TaskAttempt.objects.get(chosen=True).number == 2
+    assert "did not come from a repository at a code host" in shown(answer)  # why no pull request was opened; the choice holds
+
+
 def test_what_the_text_hides_is_marked(site, give):
     task = give(text="a\u200bb")
     assert "U+200B" in site.get(f"/tasks/{task['id']}/").content.decode()
