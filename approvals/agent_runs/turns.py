@@ -6,7 +6,7 @@ from approvals.agent_runs.definitions import content
 from approvals.agent_runs.model_relay import accounts
 from approvals.agents.program import Launcher, Start
 from approvals.agents.programs import LAUNCHERS
-from approvals.models import AgentMessage, AgentRun, AgentTurn, TurnKind
+from approvals.models import AgentMessage, AgentRun, AgentTurn, TaskAttempt, TurnKind
 from dashboard.database import clock
 from dashboard.database.prepared import Prepared, Slot
 from dashboard.models import Actor, Event
@@ -22,6 +22,11 @@ HOW = (
     "You work alone in this workspace, started by Handrail. Some of your tool calls wait until a person approves them; "
     "a denial says why. If the folder is a git repository, commit your work. When you are done, end with a short "
     "summary: what you changed, how you checked it, what is left to do."
+)
+
+LESSON = (
+    "If you learn something that later work on this repository should know, write it into .handrail/notes.md below the "
+    "heading `## Lesson`. It is proposed to the team when your work is merged."
 )
 
 
@@ -77,8 +82,9 @@ def _prompt(run: AgentRun, turn: AgentTurn, is_first: bool) -> str:
 
 def _instructions(run: AgentRun) -> str:
     """Return what the agent is told beside its prompts: its definition, and how it works here."""
-    told = content.prompt_of(run.definition.content) if run.definition else ""
-    return f"{told}\n\n{HOW}" if told else HOW
+    own = content.prompt_of(run.definition.content) if run.definition else ""
+    lesson = LESSON if TaskAttempt.objects.filter(run=run).exists() else ""
+    return "\n\n".join(filter(None, (own, HOW, lesson)))
 
 
 def program_variables(operation) -> dict[str, str]:

@@ -98,7 +98,9 @@ def test_choosing_and_opening_a_pull_request_is_one_button_where_there_is_a_code
     assert button in shown(site.get(f"/tasks/{task['id']}/"))
     answer = site.post(f"/tasks/{task['id']}/choose/", {"attempt": "2", "then": "pull-request"}, follow=True)
     assert TaskAttempt.objects.get(chosen=True).number == 2
-    assert "did not come from a repository at a code host" in shown(answer)  # why no pull request was opened; the choice holds
+    assert "did not come from a repository at a code host" in shown(
+        answer
+    )  # why no pull request was opened; the choice holds
 
 
 def test_what_the_text_hides_is_marked(site, give):
