@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .blobs import Blobs
     from .diff import Change
-    from .file_reader import Inspect, Sink
+    from .file_reader import Inspect, LeavesOut, Sink
     from .gc import Collected, Forecast, Usage
     from .restore import Owner, Proof, Restored
     from .scan import Scan, Skipped
@@ -149,8 +149,7 @@ class Store:
     def _scan(self, tree: LocalTree, live: LocalLive, sink: Sink, *, thorough: bool, prove=False, watched=None) -> Scan:
         self.catalog.refresh()  # objects removed by a garbage collection must not count as stored
         rules = tree.rules() if tree.rules else None
-        stamp = (self.id, *live.identity, *([rules.digest] if rules else ()))
-        path = tree.cache or self.blobs.caches / blake3(live.place).hexdigest(16)
+        path, stamp = self._cache_of(tree, live, rules)
         scan = None
         if watched is not None:
             known = partial(self._cache, path, stamp)
@@ -161,6 +160,11 @@ class Store:
             scan = live.scan(sink, self._cache(path, stamp), thorough=thorough, started_ns=started_ns)
         scan.leaves_out, scan.shown, scan.shared = rules, tree.shown, tree.shared
         return scan
+
+    def _cache_of(self, tree: LocalTree, live: LocalLive, rules: LeavesOut | None) -> tuple[Path, tuple]:
+        """Return the file and the stamp of a tree's stat cache, as `_cache` takes them."""
+        stamp = (self.id, *live.identity, *([rules.digest] if rules else ()))
+        return tree.cache or self.blobs.caches / blake3(live.place).hexdigest(16), stamp
 
     def _cache(self, path: Path, stamp: tuple, folders: dict | None = None) -> StatCache:
         """Return the stat cache of a tree: as it is on disk, or with these folders."""
@@ -272,6 +276,7 @@ class Store:
         paths: Iterable[bytes] | None = None,
         keep: Iterable[bytes] = (),
         owner: Owner | None = None,
+        lender: LocalTree | None = None,
         progress: Report | None = None,
         cancel: threading.Event | None = None,
     ) -> Restored:
@@ -279,11 +284,17 @@ class Store:
 
         The restore is atomic: after a crash, `target.recover(journal)` must run before anything reads the tree.
         `cancel` has effect until the first entry of the tree is changed. With `owner` (uid, gid), entries owned by the
-        owner of the snapshot's root get that owner, as a fork for another user needs.
+        owner of the snapshot's root get that owner, as a fork for another user needs. With `lender`, a live tree that
+        was stored here, files share the blocks of those that it still has, where the file system can do that.
         """
+        from .lending import lending
         from .restore import Sketch, restore_tree
 
-        with target.opened() as live, self._failing(f"{target.path} was not restored"):
+        def known(live: LocalLive) -> StatCache:
+            return self._cache(*self._cache_of(lender, live, lender.rules() if lender.rules else None))
+
+        lent = lending(lender, known, self.catalog.folder)
+        with target.opened() as live, self._failing(f"{target.path} was not restored"), lent as live.lender:
             scan = self._scan(target, live, Sketch(self.catalog), thorough=False)
             scan.cancel, scan.for_restore = cancel, True
             return restore_tree(self.catalog, scan, _tree_bytes(tree_id), live, journal, paths, keep, owner, progress)

@@ -15,6 +15,7 @@ from .depth import raise_limits_at
 from .errors import Damaged, StoreError
 from .index.catalog import Catalog
 from .index.segment import Place
+from .lending import LEAST, Lender
 from .objects import FIFO, FILE, FOLDER, LISTED, SYMLINK, Entry
 from .safe_open import parent_beneath
 from .swap import OpenFolders
@@ -30,6 +31,7 @@ class _File(NamedTuple):
     parent: bytes
     name: bytes
     entry: Entry
+    path: bytes  # in the tree
 
 
 class Stage:
@@ -40,10 +42,10 @@ class Stage:
 
     def __init__(
         self, catalog: Catalog, stage_fd: int, tree_fd: int, rules: Rules, wanted: Callable[[bytes, Entry], bool],
-        live_links: dict[bytes, list[bytes]], tick: Tick,
+        live_links: dict[bytes, list[bytes]], tick: Tick, lender: Lender | None = None,
     ):  # fmt: skip
         self.catalog, self.stage_fd, self.tree_fd, self.rules = catalog, stage_fd, tree_fd, rules
-        self.wanted, self.live_links, self.tick = wanted, live_links, tick
+        self.wanted, self.live_links, self.tick, self.lender = wanted, live_links, tick, lender
         self._files: list[_File] = []
         self._folders: list[tuple[bytes, Entry]] = []
         self._links: dict[bytes, bytes] = {}
@@ -60,17 +62,17 @@ class Stage:
         """Queue one entry, with everything below it, to be built under the name `staged`."""
         parent, _, name = staged.rpartition(b"/")
         if entry.kind == FILE:
-            self._note(parent, name, entry)
+            self._note(parent, name, entry, path)
         elif entry.kind == FOLDER:
             os.mkdir(name, 0o700, dir_fd=self._opened.open(parent))
             self._folder(staged, path, entry)
         else:
             self._special(self._opened.open(parent), name, entry)
 
-    def _note(self, parent: bytes, name: bytes, entry: Entry) -> None:
+    def _note(self, parent: bytes, name: bytes, entry: Entry, path: bytes) -> None:
         whole = entry.size and not entry.flags & LISTED and not entry.link
         place = self.catalog.locate(entry.content) if whole else None
-        self._files.append(_File(place, parent, name, entry))
+        self._files.append(_File(place, parent, name, entry, path))
 
     def _folder(self, staged: bytes, path: bytes, entry: Entry) -> None:
         self._folders.append((staged, entry))
@@ -81,14 +83,19 @@ class Stage:
             if not self.wanted(below, inner):
                 continue
             if inner.kind == FILE:
-                self._note(staged, inner.name, inner)
+                self._note(staged, inner.name, inner, below)
             else:
                 self.put(staged + b"/" + inner.name, below, inner)
 
     # -- building --------------------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Write all files in the order of their blocks in the packs, then set the attributes of folders."""
+        """Write all files in the order of their blocks in the packs, then set the attributes of folders.
+
+        What the lender's tree has is shared with it instead.
+        """
+        if self.lender is not None:
+            self._files = [file for file in self._files if not self._borrowed(file)]
         whole = sorted((file for file in self._files if file.place), key=lambda file: file.place)
         self.catalog.fetch(file.place for file in whole)
         batches = [list(files) for _, files in itertools.groupby(whole, key=lambda file: file.place[:2])]
@@ -149,6 +156,22 @@ class Stage:
                 os.close(fd)
             total += length
         return len(files), total
+
+    def _borrowed(self, file: _File) -> bool:
+        """Build a file of the lender's blocks. Return False, with nothing left behind, if that cannot be."""
+        if not self.lender.can_share or file.entry.size < LEAST or file.entry.link:
+            return False
+        at = self._opened.open(file.parent)
+        fd, made = self._create(at, file)
+        try:
+            if done := self.lender.lend(file.path, file.entry, fd):
+                set_on_new(fd, self.rules.attributes(file.entry), made)
+                self.tick(1, file.entry.size)
+            else:
+                os.unlink(file.name, dir_fd=at)
+        finally:
+            os.close(fd)
+        return done
 
     def _create(self, at: int, file: _File) -> tuple[int, tuple[int, int, int]]:
         mode = file.entry.mode & 0o777

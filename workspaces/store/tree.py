@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .attributes import Rules
     from .file_reader import LeavesOut
     from .files import LocalFiles
+    from .lending import Lender
     from .mount_point import Shown
     from .objects import Entry
     from .plan import Plan
@@ -108,6 +109,7 @@ class LocalLive:
         self.place = os.fsencode(os.path.realpath(path))
         self.identity = (self.place, found.st_dev, found.st_ino)
         self.euid, self.owner = os.geteuid(), (found.st_uid, found.st_gid)
+        self.lender: Lender | None = None  # of a restore
 
     def begin(self) -> int:
         """Return the tree's clock in Unix ns, then sync: a write that the sync missed has a later ctime."""
@@ -136,7 +138,8 @@ class LocalLive:
         from .staging import Stage
 
         def build(stage_fd: int) -> Iterable[dict]:
-            with closing(Stage(catalog, stage_fd, self.root, rules, plan.wanted, links, tick)) as stage:
+            given = (catalog, stage_fd, self.root, rules, plan.wanted, links, tick, self.lender)
+            with closing(Stage(*given)) as stage:
                 for number, step in enumerate(plan.steps):
                     if step.want is not None and not step.adjust:
                         stage.put(b"%d" % number, step.path, step.want)

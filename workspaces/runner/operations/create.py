@@ -302,13 +302,18 @@ async def _first_snapshot(job):
 
 
 async def _restore_origin(job):
-    """Restore the files of the snapshot this workspace was forked from, owned by this workspace's user."""
+    """Restore the files of the snapshot this workspace was forked from, owned by this workspace's user.
+
+    They share their blocks with those of the origin if that is on this host, and its file system can do that.
+    """
     workspace = job.workspace
-    origin = await job.thread(Snapshot.objects.get, pk=workspace.source["fork"]["id"])
+    rows = Snapshot.objects.select_related("workspace__environment")
+    origin = await job.thread(rows.get, pk=workspace.source["fork"]["id"])
     store, journal = await job.thread(snapshots.store_of, workspace), snapshots.journal_of(workspace)
     owner = job.driver.file_owner(uid_of(workspace).get("uid"))
     async with job.open_tree() as tree:
-        how = {"journal": journal, "owner": owner} | job.watch(step="files")
+        lender = await job.thread(snapshots.tree_at_rest, job.driver, origin.workspace)
+        how = {"journal": journal, "owner": owner, "lender": lender} | job.watch(step="files")
         await job.thread(store.restore, origin.tree_hex, tree, **how)
 
 

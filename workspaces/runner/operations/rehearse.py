@@ -124,7 +124,8 @@ async def _copy(job, scratch: Path):
         await job.thread(_make_folder, scratch / name)
     if job.driver.capabilities.files_need_run and os.geteuid() == 0:
         owner = (UID, UID)  # the guest's user: of files that seem to be others', set-user-ID bits are not restored
-    how = {"journal": scratch / "journal", "owner": owner, "cancel": job.cancel}
+    lender = await job.thread(snapshots.tree_at_rest, job.driver, job.workspace)
+    how = {"journal": scratch / "journal", "owner": owner, "lender": lender, "cancel": job.cancel}
     await job.thread(store.restore, base.tree, rehearsal_overlay.tree(scratch), **how)
     return base
 

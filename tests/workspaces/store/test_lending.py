@@ -1,0 +1,114 @@
+"""A restore shares blocks with a live tree where the file system can, and neither sees what happens to the other."""
+
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from tests.workspaces.store.compare_trees import differing
+from workspaces.store import LocalTree, Store
+
+MKFS = shutil.which("mkfs.xfs", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+
+
+@pytest.fixture(params=["reflinks", "none"])
+def place(tmp_path, request, require):
+    """A folder on a file system with reflinks, and one of this machine's, which may have none."""
+    if request.param == "none":
+        yield tmp_path
+        return
+    if os.geteuid() != 0:
+        require("root", "only root mounts file systems")
+    if MKFS is None:
+        require("mkfs.xfs", "xfsprogs makes a file system with reflinks")
+    image, mounted = tmp_path / "image", tmp_path / "mounted"
+    with open(image, "wb") as file:
+        file.truncate(400 << 20)
+    mounted.mkdir()
+    subprocess.run([MKFS, "-q", "-m", "reflink=1", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, mounted], check=True)
+    try:
+        yield mounted
+    finally:
+        subprocess.run(["umount", "--lazy", mounted], check=True)  # the store's index is still mapped
+
+
+@pytest.fixture
+def origin(place):
+    root = place / "origin"
+    (root / "d" / "e").mkdir(parents=True)
+    for name in ("a", "d/b", "d/e/c"):
+        (root / name).write_bytes(os.urandom(400_000))
+    (root / "small").write_bytes(b"x")
+    (root / "d" / "empty").touch()
+    (root / "link").symlink_to("d/b")
+    os.link(root / "a", root / "d" / "again")
+    (root / "d" / "b").chmod(0o751)
+    with open(root / "hole", "wb") as file:
+        file.seek(3_000_000)
+        file.write(b"end")
+    for at, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            os.utime(os.path.join(at, name), ns=(10**18, 10**18), follow_symlinks=False)
+    return root
+
+
+@pytest.fixture
+def store(place):
+    return Store.create(place / "store")
+
+
+def fork(place, store, tree, lender):
+    made = place / "fork"
+    made.mkdir()
+    free = shutil.disk_usage(place).free
+    store.restore(tree, LocalTree(made), journal=place / "journal", lender=LocalTree(lender))
+    subprocess.run(["sync", "-f", place], check=True)
+    return made, free - shutil.disk_usage(place).free
+
+
+def settled(store, origin):
+    """Return the tree once the stat cache trusts its files, as it does not those that were written just now."""
+    time.sleep(0.1)
+    return store.snapshot(LocalTree(origin)).tree
+
+
+def test_a_fork_is_the_same_and_takes_no_room(place, store, origin):
+    tree = settled(store, origin)
+    made, taken = fork(place, store, tree, origin)
+    assert differing(origin, made) == ([], set())
+    assert store.snapshot(LocalTree(made), thorough=True).tree == tree
+    if place.name == "mounted":
+        assert taken < 400_000 + 100_000  # the file with two names is written
+    (made / "d" / "b").write_bytes(b"changed")
+    with open(origin / "d" / "e" / "c", "r+b") as file:
+        file.write(b"changed too")
+    assert store.snapshot(LocalTree(made), thorough=True).tree != tree
+    assert (origin / "d" / "b").stat().st_size == 400_000
+    with open(made / "d" / "e" / "c", "rb") as file:
+        assert file.read(11) == store.read(tree, b"d/e/c", 0, 11)
+
+
+@pytest.mark.parametrize("how", ["written", "replaced", "a link", "moved", "gone", "time set back"])
+def test_what_has_changed_since_is_not_lent(place, store, origin, how):
+    tree = settled(store, origin)
+    file = origin / "d" / "b"
+    before = file.stat()
+    content = store.read(tree, b"d/b")
+    if how in ("written", "time set back"):
+        with open(file, "r+b") as out:
+            out.write(b"changed")
+    elif how in ("replaced", "a link"):
+        file.unlink()
+        file.write_bytes(bytes(400_000)) if how == "replaced" else file.symlink_to("e/c")
+    elif how == "moved":
+        (origin / "d" / "e" / "c").replace(file)
+    else:
+        shutil.rmtree(origin)
+    if how == "time set back":
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    made, _ = fork(place, store, tree, origin)
+    assert (made / "d" / "b").read_bytes() == content
+    assert store.snapshot(LocalTree(made), thorough=True).tree == tree
