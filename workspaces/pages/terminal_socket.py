@@ -104,9 +104,12 @@ class TerminalSocket(AsyncWebsocketConsumer):
         return may and terminals.takes_typing_of(self._terminal, caller.actor)
 
     async def _or_break(self, work):
-        """Log any exception and close the connection, so that the viewer reconnects."""
+        """Close the connection at any exception, so that the viewer reconnects; log those of a fault here in full."""
         try:
             await work
+        except (Problem, DriverError) as error:
+            logger.warning("terminal %s: %s", self._terminal.pk, error)
+            await self.close(BROKE)
         except Exception:
             logger.exception("terminal %s", self._terminal.pk)
             await self.close(BROKE)

@@ -13,8 +13,10 @@ from django.contrib.auth import get_user_model
 from dashboard.asgi import application
 from dashboard.database import clock
 from dashboard.models import Actor, Event, Membership, Role
+from dashboard.problems import unavailable
 from workspaces.models import Workspace
 from workspaces.pages import terminal_socket
+from workspaces.programs import recordings
 
 ORIGIN = [(b"origin", b"http://handrail.localhost:8000"), (b"host", b"handrail.localhost:8000")]
 
@@ -140,3 +142,23 @@ def test_nobody_and_somebody_of_another_team_are_refused(hosted, socket, mallory
         return await nobody.connect(timeout=10), await page().connect(timeout=10)
 
     assert async_to_sync(main)() == ((False, 4401), (False, 4404))
+
+
+def test_a_host_that_is_away_ends_it_without_a_fault_in_the_log(hosted, socket, vera, monkeypatch, caplog):
+    terminal = hosted("sleep 60")
+
+    def away(self):
+        raise unavailable("host-b cannot be reached: connection refused.", code="unreachable", host="host-b")
+
+    monkeypatch.setattr(recordings.Recording, "has_started", away)
+    page = socket(vera, terminal)
+
+    async def main():
+        opened = page()
+        assert (await opened.connect(timeout=10))[0] is True
+        return await heard(opened, "never")
+
+    assert async_to_sync(main)() == {"type": "close", "code": terminal_socket.BROKE}
+    told = [record for record in caplog.records if record.name == "handrail.terminals"]
+    assert [(record.levelname, record.exc_info) for record in told] == [("WARNING", None)]
+    assert "host-b cannot be reached" in told[0].getMessage()
