@@ -7,7 +7,7 @@ under the same name:
 | --- | --- |
 | `dialect` | DIALECT: how its hook is read and answered (`dialect.py`) |
 | `protected` | STARTUP_FILES, SECRETS and PROGRAMS: what is protected of it; it needs no import |
-| `program` | SCRIPTED: how its program is started on a model on loopback; LAUNCHER: in workspaces (`program.py`) |
+| `program` | SCRIPTED: how its program is started on a model on loopback, if it can be; LAUNCHER: in workspaces |
 | `settings` | `system_files(workspace)`: the files below /etc that gate it there; `settings_to_copy()`, for *Connect* |
 | `folder_hook` | HOOK: how its hook is put into a connected folder, if not into its user's home (`folder_hook.py`) |
 | `machine_hook` | HOOK: how `connect --system` gates it for all users of a machine (`folder_hook.py`) |
@@ -27,6 +27,7 @@ AGENTS = (
     "qwen",
     "copilot",
     "opencode",
+    "cursor",
 )
 
 

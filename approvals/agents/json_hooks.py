@@ -1,4 +1,7 @@
-"""Hooks in the JSON settings of an agent: {"hooks": {event: [group]}}, added and removed beside those of the user."""
+"""Hooks in the JSON settings of an agent: {"hooks": {event: [group]}}, added and removed beside those of the user.
+
+A group has its hooks in a list, or is one hook.
+"""
 
 
 def add(settings: dict, added: dict[str, dict]):
@@ -31,7 +34,13 @@ def _listed(groups) -> list:
 
 def _without(group, ours: str):
     """Return the group without our hooks; None when none are left. A malformed group stays as it is."""
+    if _is_ours(group, ours):
+        return None
     if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
         return group
-    kept = [hook for hook in group["hooks"] if not (isinstance(hook, dict) and ours in str(hook.get("command", "")))]
+    kept = [hook for hook in group["hooks"] if not _is_ours(hook, ours)]
     return group | {"hooks": kept} if kept or not group["hooks"] else None
+
+
+def _is_ours(hook, ours: str) -> bool:
+    return isinstance(hook, dict) and ours in str(hook.get("command", ""))

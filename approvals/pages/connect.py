@@ -16,6 +16,7 @@ from approvals.actions import gate
 from approvals.agents import dialects, part
 from approvals.agents.dialect import ALL_DAY, MERGED, NONE, WHOLE, Dialect
 from approvals.agents.faults import RUNS, WORDS
+from approvals.agents.programs import SCRIPTED
 from approvals.evaluation.calls import Call
 from approvals.models import Action, AgentSession
 from dashboard.models import Agent, Team
@@ -160,6 +161,7 @@ def _agent_facts(dialect: Dialect | None) -> dict:
     opens = [WORDS[fault] for fault, does in dialect.faults.items() if does == RUNS]
     return {
         "dialect": dialect,
+        "can_be_proven": dialect.name in SCRIPTED,
         "oldest": ".".join(map(str, dialect.oldest)),
         "facts": [
             (gettext("Waits"), waits),

@@ -41,7 +41,7 @@ def main() -> int:
 
 def matrix(wanted: list[str]) -> int:
     opened = 0
-    for dialect in dialects.ALL:
+    for dialect in map(dialects.find, SCRIPTED):
         program = shutil.which(dialect.program)
         if (wanted and dialect.name not in wanted) or program is None:
             if not wanted:

@@ -98,7 +98,7 @@ class Session:
 
 def hold(seconds: int, wanted: list[str]) -> int:
     """Hold a call of each agent for so long, and print a row for each; 1 unless each ran once, after its approval."""
-    found = [(dialect, shutil.which(dialect.program)) for dialect in dialects.ALL]
+    found = [(dialect, shutil.which(dialect.program)) for dialect in map(dialects.find, SCRIPTED)]
     found = [(dialect, program) for dialect, program in found if program and (not wanted or dialect.name in wanted)]
     with tempfile.TemporaryDirectory(prefix="handrail-agents-", ignore_cleanup_errors=True) as root:
         # Requests expire after half an hour by default, after which an agent asks anew.

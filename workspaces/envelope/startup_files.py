@@ -15,7 +15,6 @@ The agents that Handrail understands have their lines in STARTUP_FILES of `appro
 from . import agents
 
 OTHER_AGENTS = """
-    Cursor : .cursor : MCP; Hooks; Rules
     Windsurf : .windsurf .codeium : Cascade hooks; MCP
     Devin : .devin : Environment configuration
     Zed : .zed .config/zed : Configuring Zed; Tasks

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from approvals.agents.dialect import Dialect
 from approvals.agents.hooks import MACHINE_HOOKS, is_machine_gated
+from approvals.agents.programs import SCRIPTED
 from approvals.connect import folder_hooks, versions
 from approvals.connect.proof import trial
 from approvals.connect.proof.scratch import NESTED, Connected
@@ -42,6 +43,11 @@ class Proof:
 
 def prove(dialect: Dialect, path: str = "") -> Proof:
     """Try the gate of the agent on this machine, in a scratch copy of its settings. Problem 422, 503."""
+    if dialect.name not in SCRIPTED:
+        raise invalid(
+            f"{dialect.title} asks the models of its maker alone, so no scripted model can take their place, and its "
+            "gate cannot be proven here. `manage.py connect` tries the hook itself."
+        )
     program, version = versions.installed(dialect)
     workspace, connection = folder_hooks.connected(dialect, path)
     if is_machine_gated(dialect.name):

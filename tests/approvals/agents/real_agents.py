@@ -28,6 +28,13 @@ def _opencode(tool, arguments):
     return event | {"tool": tool, "args": arguments}
 
 
+def _cursor(tool, arguments):
+    event = {"conversation_id": SESSION, "generation_id": "g1", "model": "m", "session_id": SESSION}
+    event |= {"cursor_version": "2026.10.01", "workspace_roots": [FOLDER], "transcript_path": None, "cwd": FOLDER}
+    event |= {"tool_name": tool, "tool_input": arguments, "tool_use_id": CALL}
+    return event | {"hook_event_name": "preToolUse"}
+
+
 def _acp(tool, arguments):
     """As an agent's client sends it: what the agent wants permission for."""
     call = {"toolCallId": CALL, "kind": tool, "title": "A call", "rawInput": arguments, "status": "pending"}
@@ -37,11 +44,11 @@ def _acp(tool, arguments):
 
 EVENTS = {
     "claude-code": _claude, "codex": _claude, "qwen": _claude, "gemini": _gemini, "copilot": _copilot,
-    "opencode": _opencode, "acp": _acp,
+    "opencode": _opencode, "acp": _acp, "cursor": _cursor,
 }  # fmt: skip
 SHELL = {
     "claude-code": "Bash", "codex": "Bash", "qwen": "run_shell_command", "gemini": "run_shell_command",
-    "copilot": "bash", "opencode": "bash", "acp": "execute",
+    "copilot": "bash", "opencode": "bash", "acp": "execute", "cursor": "Shell",
 }  # fmt: skip
 
 
@@ -70,6 +77,9 @@ def after(agent: str, arguments: dict, status: int | None = 0, said: str = "done
             content = [{"type": "content", "content": {"type": "text", "text": said}}]
             over = {"status": "failed" if status else "completed", "content": content}
             return event | {"hook_event_name": "session/update", "toolCall": event["toolCall"] | over}, ""
+        case "cursor":  # it calls every status but 0 a 1
+            told = {"output": said} | ({} if status is None else {"exitCode": int(bool(status))})
+            return event | {"hook_event_name": "postToolUse", "tool_output": json.dumps(told), "duration": 1}, ""
         case "opencode":
             return event | {"hook_event_name": "tool.execute.after", "output": said, "exit": status}, ""
         case "codex":  # the hook's program has read the exit status in the transcript
@@ -133,6 +143,18 @@ def _opencode_does(asked, answer):
     return ("runs", answer["args"]) if answer.get("decision") == "allow" else ("blocked", answer["reason"])
 
 
+# What `applyUpdatedInput` of each tool takes over, in @cursor/sdk 1.0.18.
+TAKEN_BY_CURSOR = {"command", "cwd", "timeout"}
+
+
+def _cursor_does(asked, answer):
+    """It reads the permission; a person's "ask" is for other events, and the model reads the message for the user."""
+    if answer.get("permission") == "deny":
+        return "blocked", answer["user_message"]
+    taken = {name: value for name, value in answer.get("updated_input", {}).items() if name in TAKEN_BY_CURSOR}
+    return "runs", asked | taken
+
+
 def _acp_does(asked, answer):
     """What the client lets the agent do: the protocol carries nothing but a yes or a no."""
     return ("runs", asked) if answer.get("decision") == "allow" else ("blocked", answer["reason"])
@@ -140,5 +162,5 @@ def _acp_does(asked, answer):
 
 _DOES = {
     "claude-code": _claude_does, "codex": _codex_does, "qwen": _qwen_does, "gemini": _gemini_does,
-    "copilot": _copilot_does, "opencode": _opencode_does, "acp": _acp_does,
+    "copilot": _copilot_does, "opencode": _opencode_does, "acp": _acp_does, "cursor": _cursor_does,
 }  # fmt: skip

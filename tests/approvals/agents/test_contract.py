@@ -143,7 +143,7 @@ def test_a_command_that_failed_is_recorded_as_failed(ended, dialect, status):
     action = ended(status, "error: failed to push some refs")
     assert action.status == Status.FAILED
     assert action.result["tail"].strip().startswith("error: failed to push some refs")
-    if dialect.name != "acp":  # which tells that a call failed, and no exit status
+    if dialect.name not in ("acp", "cursor"):  # which tell that a call failed, and no exit status
         assert action.result["exit_status"] == status
 
 
@@ -174,7 +174,7 @@ def test_what_looks_like_a_secret_is_masked_in_a_result(ended):
 READERS = {
     "claude-code": ("Read", "file_path"), "codex": ("view_image", "path"), "qwen": ("read_file", "file_path"),
     "gemini": ("read_file", "file_path"), "copilot": ("view", "path"), "opencode": ("read", "filePath"),
-    "acp": ("read", "path"),
+    "acp": ("read", "path"), "cursor": ("Read", "file_path"),
 }  # fmt: skip
 
 
@@ -229,7 +229,10 @@ def test_a_body_that_is_no_event_is_blocked(hook, agent_token, program, body):
 
 @pytest.mark.parametrize("missing", ["session", "tool"])
 def test_an_event_without_session_or_tool_is_blocked(hook, agent_token, program, missing):
-    names = {"session": ("session_id", "sessionId"), "tool": ("tool_name", "toolName", "tool", "toolCall")}[missing]
+    names = {
+        "session": ("session_id", "sessionId", "conversation_id"),
+        "tool": ("tool_name", "toolName", "tool", "toolCall"),
+    }[missing]
     event = {name: value for name, value in before(program, LIST).items() if name not in names}
     answer = hook(agent_token, event, path=f"/hooks/{program}", headers=headers(program))
     assert does(program, LIST, full(answer).json)[0] == "blocked"

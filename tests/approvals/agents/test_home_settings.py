@@ -129,7 +129,7 @@ def commands_of(dialect, hooks) -> dict[str, str]:
     """{event: the shell command that the agent runs}."""
     if dialect.name == "copilot":
         return {event: entries[0]["bash"] for event, entries in json.loads(hooks)["hooks"].items()}
-    return {event: group["hooks"][0]["command"] for event, group in hooks.items()}
+    return {event: group.get("hooks", [group])[0]["command"] for event, group in hooks.items()}
 
 
 def test_a_folder_that_cannot_be_written_ends_in_a_sentence_and_changes_nothing(dialect, home, hooks_of, connection):

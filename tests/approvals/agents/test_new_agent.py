@@ -36,7 +36,9 @@ def test_an_agent_that_is_a_folder_and_a_line_is_known_everywhere(tmp_path):
 
 def test_each_agent_has_the_name_of_its_line():
     assert [dialect.name for dialect in dialects.ALL] == list(agents.AGENTS)
-    assert list(programs.SCRIPTED) == list(agents.AGENTS)
+    with_program = [agent for agent in agents.AGENTS if agents.part(agent, "program")]
+    assert list(programs.SCRIPTED) == with_program
+    assert set(agents.AGENTS) - set(with_program) <= {"cursor"}  # it asks its maker's models alone
     assert {name: launcher.name for name, launcher in programs.LAUNCHERS.items()} == {
         name: name for name in programs.LAUNCHERS
     }
@@ -85,7 +87,9 @@ NAMED_IN = {
     "workspaces/provisioning/repository_files/others.py": DATA,
     "workspaces/runner/mcp_servers.py": DATA,
 }
-NAMES = re.compile("|".join(name.partition("-")[0] for name in agents.AGENTS), re.IGNORECASE)
+# A database has cursors, and a page of a list too: there the agent is meant where its files or its program are.
+OF_THE_HOUSE = {"cursor": r"\.cursor/|cursor-agent|cursor\.com|agents\.cursor"}
+NAMES = re.compile("|".join(OF_THE_HOUSE.get(name, name.partition("-")[0]) for name in agents.AGENTS), re.IGNORECASE)
 
 
 def test_no_code_outside_of_the_agents_folders_names_one():

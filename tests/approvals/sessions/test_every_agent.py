@@ -17,6 +17,7 @@ PROMPTS = {
     "gemini": ({"hook_event_name": "BeforeAgent", "session_id": SESSION, "prompt": "Where are we?"}, ""),
     "copilot": ({"sessionId": SESSION, "prompt": "Where are we?"}, "userPromptSubmitted"),
     "opencode": None,
+    "cursor": ({"hook_event_name": "beforeSubmitPrompt", "conversation_id": SESSION, "prompt": "Where are we?"}, ""),
 }
 STOP = {"hook_event_name": "Stop", "session_id": SESSION, "last_assistant_message": "In your home."}
 ANSWERS = {
@@ -26,6 +27,7 @@ ANSWERS = {
     "gemini": ({"hook_event_name": "AfterAgent", "session_id": SESSION, "prompt_response": "In your home."}, ""),
     "copilot": None,
     "opencode": None,
+    "cursor": ({"hook_event_name": "afterAgentResponse", "conversation_id": SESSION, "text": "In your home."}, ""),
 }
 
 
