@@ -67,7 +67,7 @@ class Cursor(Dialect):
     switches = {"version": 1}
     faults = dict.fromkeys(("exit 1", "killed", "missing", "empty", "late"), BLOCKED) | {"ask": RUNS}
     tools = {
-        "Shell": ("Bash", {"command": "command", "timeout": "timeout"}),
+        "Shell": ("Bash", {name: name for name in ("command", "description", "timeout")}),
         "Read": ("Read", {"file_path": "file_path"}),
         "Write": ("Write", {"file_path": "file_path", "content": "content"}),
         "Grep": ("Grep", {name: name for name in ("pattern", "glob", "output_mode")} | {"file_path": "path"}),

@@ -101,7 +101,9 @@ def test_hooks_that_are_switched_off_are_noticed(merging, home, hooks_of, connec
 
 
 def _switched_off(dialect) -> dict:
-    return {"qwen": {"disableAllHooks": True}, "gemini": {"hooksConfig": {"enabled": False}}}.get(dialect.name, {})
+    switches = {"qwen": {"disableAllHooks": True}, "gemini": {"hooksConfig": {"enabled": False}}}
+    switches["cursor"] = {"version": 0}
+    return switches.get(dialect.name, {})
 
 
 @pytest.mark.parametrize("merging", MERGING, ids=lambda dialect: dialect.name)

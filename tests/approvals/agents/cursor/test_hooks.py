@@ -8,6 +8,7 @@ import pytest
 from approvals.agents import dialects
 from approvals.agents.dialect import DENY, Reply
 from approvals.agents.hook_programs import hook_command
+from approvals.evaluation.judge import content
 from approvals.models import Action, AgentSession, Message, Status
 from tests.approvals.agents.real_agents import FOLDER, SESSION, before
 from tests.approvals.conftest import LIST, PUSH, full
@@ -48,7 +49,7 @@ def test_a_shell_command_is_judged_in_its_folder_and_is_asked_about_once(send):
     assert answer["permission"] == "allow"
     assert answer["updated_input"] == LIST | {"cwd": f"{FOLDER}/web"}
     action = Action.objects.get()
-    assert (action.tool, action.cwd) == ("Bash", f"{FOLDER}/web")
+    assert (action.tool, content(action)["cwd"]) == ("Bash", f"{FOLDER}/web")
 
 
 @pytest.mark.parametrize(
