@@ -3,6 +3,7 @@
 A pod is a guest without QEMU: `remote/` has what both share. Files beside those of local.py:
 
 HOME/runs/RUN_ID/pod.json        where its pod is: {name, uid, node, address, home}
+HOME/runs/RUN_ID/bringing        that its files are not in the pod yet; locked while somebody brings them
 HOME/runs/RUN_ID/state           what the bridge sees of it: {up, at, terminating}
 HOME/runs/RUN_ID/ended           why the cluster ended it, in words
 RUNTIME/RUN_ID.tree, .home       sockets of the servers of its files
@@ -23,6 +24,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from dashboard.files.locks import is_locked, take_lock
+
 from ..base import Address, BackendLost, DriverError, EndReason, Layer, Probe, RunRecord, RunSpec
 from ..capabilities import TABLE
 from ..init_client import InitClient, InitRefused
@@ -35,6 +38,7 @@ from .cluster import Cluster
 from .pods import Pods, make_source
 from .probing import Prober
 
+BRINGING = "bringing"  # a mark in the Run's folder while its files are brought into the pod
 SILENT_S = 20.0  # without a connection, after which a pod counts as out of reach
 
 logger = logging.getLogger("handrail.runner")
@@ -89,7 +93,8 @@ class KubernetesDriver(Bridged):
         if not super()._alive(record):
             return False
         seen = self._state(record.run_id)
-        return bool(seen.get("up")) and not seen.get("terminating")
+        is_whole = not (self._folder(record.run_id) / BRINGING).exists()
+        return is_whole and bool(seen.get("up")) and not seen.get("terminating")
 
     def lacks_files(self, spec: RunSpec) -> bool:
         return super().lacks_files(spec) or files.are_away(spec.workspace)
@@ -131,13 +136,37 @@ class KubernetesDriver(Bridged):
 
     def _launch(self, spec: RunSpec, folder: Path, lock: int) -> RunRecord:
         try:
-            return super()._launch(spec, folder, lock)
+            with self._bringing(folder):
+                return super()._launch(spec, folder, lock)
         except BackendLost:
             raise  # what is there is not known; a later call finds out
         except DriverError:
             if (record := self._read(spec.run_id)) is not None:
                 self._forget(record)
             raise
+
+    @contextlib.contextmanager
+    def _bringing(self, folder: Path):
+        """Mark a Run whose pod has not all of its files yet. The lock on the mark says that somebody brings them."""
+        lock = take_lock(folder / BRINGING, wait=5.0)
+        try:
+            yield
+            (folder / BRINGING).unlink()
+        finally:
+            os.close(lock)
+
+    def _is_half_made(self, record: RunRecord) -> bool:
+        """Return whether the pod lacks files that nobody brings any more: its runner was killed, or had no disk."""
+        mark = self._folder(record.run_id) / BRINGING
+        return mark.exists() and not is_locked(mark) and mark.exists()  # it may have been done meanwhile
+
+    def _join(self, run_id: str) -> RunRecord:
+        record, deadline = super()._join(run_id), time.monotonic() + self.start_s
+        while (self._folder(run_id) / BRINGING).exists():
+            if self._is_half_made(record) or time.monotonic() > deadline:
+                raise DriverError("The Run is being started by somebody else and does not get its files.")
+            time.sleep(0.1)
+        return record
 
     def _command(self, spec: RunSpec, folder: Path, init_args: list[str]) -> dict:
         certificate, key = certificates.pair(f"runner of {spec.run_id}")
@@ -188,7 +217,7 @@ class KubernetesDriver(Bridged):
             record = self._greeted(record, may_come)
             for name, folder in self._folders(record):
                 files.put(folder, self._tree_of(record, name), record.run_id, (inside(), inside()))
-        except DriverError:
+        except BaseException:  # also of a disk that is full: a pod without its files must not go on
             self._kill(record)
             self._forget(record)
             raise
@@ -220,6 +249,10 @@ class KubernetesDriver(Bridged):
 
     def _alive(self, record: RunRecord) -> bool:
         if not super()._alive(record):
+            return False
+        if self._is_half_made(record):
+            self._kill(record)
+            self._sweep(record)
             return False
         if self.lives(record):
             return True
