@@ -103,6 +103,7 @@ urlpatterns = [
     path("hooks/code-host/<str:kind>", code_host_webhooks.arrive, name="code-host-hook"),
     path("hooks/", include("approvals.hooks.urls")),
     path("aap/", include("approvals.protocols.aap.urls")),
+    path("e2b/", include("approvals.protocols.e2b.urls")),
     path("manifest.webmanifest", installable.manifest, name="manifest"),
     path("service-worker.js", installable.service_worker, name="service-worker"),
     path("healthz", health.healthz, name="healthz"),

@@ -1,9 +1,10 @@
 #!/bin/sh
-# LangGraph, OpenAI Agents, Claude's Agent SDK, AAIS, those of MCP and ACP, and those of OpenAI and Anthropic into .venv-frameworks,
-# for tests/client/frameworks, tests/client/mcp, tests/approvals/agents/acp and tests/approvals/agent_runs/model_relay. Apart from .venv: 560 MB that nothing else needs, of which 380 are the Claude Code in its SDK. Wheels only: the source packages of some do not build.
+# LangGraph, OpenAI Agents, Claude's Agent SDK, AAIS, those of MCP and ACP, those of OpenAI and Anthropic, and E2B's two into .venv-frameworks,
+# for tests/client/frameworks, tests/approvals/protocols/e2b, tests/client/mcp, tests/approvals/agents/acp and tests/approvals/agent_runs/model_relay. Apart from .venv: 560 MB that nothing else needs, of which 380 are the Claude Code in its SDK. Wheels only: the source packages of some do not build.
 set -eu
 cd "$(dirname "$0")/.."
 test -x .venv-frameworks/bin/python || "${PYTHON:-python3}" -m venv .venv-frameworks
 .venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --only-binary :all: \
     -c constraints.txt -c client/constraints.txt \
-    agent-approval-interchange agent-client-protocol anthropic claude-agent-sdk langchain langgraph langgraph-checkpoint-postgres langgraph-checkpoint-sqlite mcp openai openai-agents 'psycopg[binary]'
+    agent-approval-interchange agent-client-protocol anthropic claude-agent-sdk e2b langchain langgraph langgraph-checkpoint-postgres langgraph-checkpoint-sqlite mcp openai openai-agents 'psycopg[binary]'
+npm install --prefix .venv-frameworks --ignore-scripts --no-audit --no-fund --no-update-notifier --no-save --silent e2b@2.51.0

@@ -134,6 +134,50 @@ _DECLARED = [
         """,
     ),
     (
+        goes_on("It only reads.", runs=False),
+        """
+        GET /e2b/v2/sandboxes
+        GET /e2b/sandboxes/{key}
+        GET /e2b/envd/health
+        POST /e2b/envd/process.Process/List
+        POST /e2b/envd/process.Process/Connect
+        POST /e2b/envd/process.Process/CloseStdin
+        POST /e2b/envd/filesystem.Filesystem/Stat
+        POST /e2b/envd/filesystem.Filesystem/ListDir
+        POST /e2b/envd/filesystem.Filesystem/WatchDir
+        POST /e2b/envd/filesystem.Filesystem/CreateWatcher
+        POST /e2b/envd/filesystem.Filesystem/GetWatcherEvents
+        POST /e2b/envd/filesystem.Filesystem/RemoveWatcher
+        """,
+    ),
+    (
+        goes_on("It only reads.", runs=False, secrets="refused"),
+        """
+        GET /e2b/envd/files
+        """,
+    ),
+    (
+        goes_on("It only ends what the agent itself began.", runs=False),
+        """
+        POST /e2b/envd/process.Process/SendSignal
+        """,
+    ),
+    (
+        Verb(held="medium", unheld="judged as the same shell call; a terminal asks", runs=False),
+        """
+        POST /e2b/envd/process.Process/Start
+        POST /e2b/envd/filesystem.Filesystem/MakeDir
+        POST /e2b/envd/filesystem.Filesystem/Move
+        """,
+    ),
+    (
+        Verb(protected="asks", secrets="asks", runs=False),
+        """
+        POST /e2b/envd/files
+        POST /e2b/envd/filesystem.Filesystem/Remove
+        """,
+    ),
+    (
         REPORTS,
         """
         POST /actions/{action_id}/outcome
@@ -197,6 +241,9 @@ _DECLARED = [
         Verb(held="medium", unheld="refused but in a terminal that a person approved", runs=False),
         """
         WS /ws/terminals/{id} type
+        POST /e2b/envd/process.Process/SendInput
+        POST /e2b/envd/process.Process/StreamInput
+        POST /e2b/envd/process.Process/Update
         """,
     ),
     (
@@ -265,6 +312,11 @@ _DECLARED = [
         POST /uploads
         POST /workspaces/{key}/fork
         POST /checkpoints/{checkpoint_id}/fork
+        POST /e2b/v2/sandboxes
+        DELETE /e2b/sandboxes/{key}
+        POST /e2b/sandboxes/{key}/pause
+        POST /e2b/sandboxes/{key}/timeout
+        POST /e2b/v2/sandboxes/{key}/connect
         POST /aap/v1/instances
         PATCH /aap/v1/instances/{pk}
         """,

@@ -10,7 +10,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port
 from django.utils.decorators import sync_and_async_middleware
 
-FOR_PROGRAMS = ("/api/", "/hooks/", "/aap/", "/static/", "/healthz", "/readyz", "/hosts/")
+FOR_PROGRAMS = ("/api/", "/hooks/", "/aap/", "/e2b/", "/static/", "/healthz", "/readyz", "/hosts/")
 PREFIX = "__Host-"
 
 

@@ -16,6 +16,7 @@ from django.http.cookie import parse_cookie
 from approvals.agent_runs.model_relay import accounts
 from approvals.agent_runs.model_relay import application as relay
 from approvals.agents import dialects
+from approvals.protocols.e2b import wire
 from dashboard.database import outages
 from dashboard.database.threads import query_in_thread
 from dashboard.net.desk_name import session_key
@@ -28,6 +29,8 @@ ANONYMOUS_LIMIT = 32 * 1024  # bytes; enough for a sign-in form
 FORM_OVERHEAD = 1024 * 1024  # bytes of multipart framing and other fields around an uploaded archive
 HOOK_SECONDS = 30  # for which a hook waits at most, before its view, for a database that is away
 HOOKS = "/hooks/"
+E2B = "/e2b/"
+E2B_FILES = "/e2b/envd/files"
 DISK_CHECK_INTERVAL = 4 * 1024 * 1024  # bytes received between two checks of the disk
 
 
@@ -65,13 +68,16 @@ def limit_for(method: str, path: str, headers: dict[str, str]) -> int:
             return settings.HANDRAIL_FILE_BYTES if previews.target_of(label, cookie) else ANONYMOUS_LIMIT
         if path.startswith(relay.PATH):
             return relay.MAX_BODY if accounts.is_known(relay.token_in(headers)) else ANONYMOUS_LIMIT
-        if not _is_known(headers):
+        known = wire.token_in(headers) if path.startswith(E2B) else ""
+        if not (find_token(known) if known else _is_known(headers)):
             return ANONYMOUS_LIMIT
     finally:
         close_old_connections()
     if (method, path) in {("POST", "/api/v1/uploads"), ("POST", "/workspaces/new/")}:
         return settings.HANDRAIL_UPLOAD_BYTES + FORM_OVERHEAD
     if method == "PUT" and path.startswith("/api/v1/workspaces/") and "/files/" in path:
+        return settings.HANDRAIL_FILE_BYTES + FORM_OVERHEAD
+    if (method, path) == ("POST", E2B_FILES):
         return settings.HANDRAIL_FILE_BYTES + FORM_OVERHEAD
     if method == "POST" and path in LARGE_BODIES:
         return LARGE_BODIES[path]

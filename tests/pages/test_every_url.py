@@ -57,7 +57,7 @@ from workspaces.services.retention import holds
 from .conftest import FORCE, make_workspace
 
 # Addresses that have their own way of saying who may: tokens, links, Django's admin, allauth's pages; and public ones.
-OTHER_DOORS = ("admin/", "api/v1/", "hooks/", "aap/", "accounts/", "sign-in/", "healthz", "readyz", "push/")
+OTHER_DOORS = ("admin/", "api/v1/", "hooks/", "aap/", "e2b/", "accounts/", "sign-in/", "healthz", "readyz", "push/")
 OTHER_DOORS += ("metrics", "manifest.webmanifest", "service-worker.js", "texts.js", "language/", "hosts/join")
 # What a viewer may change: what is only their own.
 OPEN = {"acp-program"}  # a program to download: the machine that does so has no session

@@ -12,6 +12,7 @@ CANCEL_PERMISSIONS = {
     "restore": "restore",
     "revise": "use_workspace",
     "archive": "use_workspace",
+    "terminal": "use_workspace",
 }
 
 

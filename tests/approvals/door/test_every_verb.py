@@ -3,6 +3,7 @@
 The requests name things that are not there: a verb that is refused is refused before anything is looked up.
 """
 
+import json
 import re
 import uuid
 from datetime import timedelta
@@ -14,6 +15,7 @@ from approvals.actions import emergency_stop, gate, interrupts
 from approvals.agent_runs.model_relay.providers import PROVIDERS
 from approvals.evaluation.calls import Call
 from approvals.models import Action, AgentSession, Interrupt
+from approvals.protocols.e2b import wire
 from client.handrail_client.mcp.tools import TOOLS
 from dashboard import urls
 from dashboard.database import clock
@@ -74,21 +76,38 @@ def test_a_verb_that_goes_on_says_why():
 def ask(client, name: str, key: str):
     """Ask for a verb, with names of things that are not there but for the workspace."""
     method, address = name.split(" ")
-    address = address if address.startswith(("/aap/", "/hooks/")) else f"/api/v1{address}"
+    address = address if address.startswith(("/aap/", "/hooks/", "/e2b/")) else f"/api/v1{address}"
     parts = {"key": key, "agent": "claude-code", "path": "plain", "n": "1", "rest": "nowhere", "port": "3000"}
     path = re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], str(uuid.uuid4())), address)
     body = BODY | ({"timeout": "10m"} if address.startswith("/aap/") else {})
     body = before() if address.startswith("/hooks/") else body
     more = {"data": body, "content_type": "application/json"} if method not in ("GET", "HEAD") else {}
-    return getattr(client, method.lower())(path, headers={"Idempotency-Key": uuid.uuid4().hex}, **more)
+    headers = {"Idempotency-Key": uuid.uuid4().hex, "E2b-Sandbox-Id": key}
+    answer = getattr(client, method.lower())(path, headers=headers, **more)
+    return LastFrame(answer.getvalue()) if answer.headers.get("Content-Type") == wire.STREAM else answer
+
+
+class LastFrame:
+    """The answer of E2B's envd to a call that is streamed: an error is the last message, and the status is 200."""
+
+    streaming, headers = False, {"Content-Type": "application/json"}
+
+    def __init__(self, data: bytes):
+        self._error = json.loads(data[5:])["error"]
+        self.status_code = next(status for status, code in wire.CODES.items() if code == self._error["code"])
+
+    def json(self) -> dict:
+        return self._error
 
 
 def code_of(answer) -> str:
-    """Return the code of a refusal, in the API's form or that of the Agent Approval Protocol."""
+    """Return the code of a refusal, in the API's form, that of the Agent Approval Protocol, or E2B's."""
     if answer.streaming or "json" not in answer.headers.get("Content-Type", ""):
         return ""
     told = answer.json()
-    return told.get("code") or (told.get("error") or {}).get("code", "") if isinstance(told, dict) else ""
+    if not isinstance(told, dict):
+        return ""
+    return told.get("reason") or told.get("code") or (told.get("error") or {}).get("code", "")
 
 
 def counts() -> tuple:

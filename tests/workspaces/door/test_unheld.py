@@ -38,6 +38,12 @@ ELSEWHERE = {
     "POST /aap/v1/requests/{pk}/consume": "runs in the agent's own shell",
     "POST /actions/{action_id}/rehearse": "tests/approvals/actions/test_rehearsals_elsewhere.py",
     "WS /ws/terminals/{id} type": "below",
+    "POST /e2b/envd/process.Process/Start": "tests/approvals/protocols/e2b/test_held.py",
+    "POST /e2b/envd/process.Process/SendInput": "tests/approvals/protocols/e2b/test_held.py",
+    "POST /e2b/envd/process.Process/StreamInput": "tests/approvals/protocols/e2b/test_held.py",
+    "POST /e2b/envd/process.Process/Update": "tests/approvals/protocols/e2b/test_held.py",
+    "POST /e2b/envd/filesystem.Filesystem/MakeDir": "tests/approvals/protocols/e2b/test_held.py",
+    "POST /e2b/envd/filesystem.Filesystem/Move": "tests/approvals/protocols/e2b/test_held.py",
 }
 
 
