@@ -186,7 +186,8 @@ def _sandbox(workspace: Workspace) -> dict:
 def _detail(workspace: Workspace) -> dict:
     in_force = limits.in_force(workspace.environment)
     used = workspace.last_active_at or workspace.created_at
-    until = max(filter(None, [workspace.awake_until, used + idle_after(workspace)]))
+    asked = workspace.awake_until
+    until = asked if asked and asked > clock.now() else used + idle_after(workspace)
     return _sandbox(workspace) | {
         "startedAt": workspace.created_at.isoformat(),
         "endAt": until.isoformat(),

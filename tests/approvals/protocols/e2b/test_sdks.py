@@ -19,7 +19,7 @@ def test_a_sandbox_is_made_paused_resumed_and_killed(sdk, product, token, desk):
     seen = sdk(product, token, "life")
     assert seen["listed"]
     assert seen["metadata"] == {"job": "one"}
-    assert 1190 < seen["seconds"] < 1300
+    assert 1200 <= seen["seconds"] < 3600
     assert seen["paused"] == [True, False, "paused"]
     assert seen["kept"] == "kept"
     assert seen["running"] == [True, False]
