@@ -112,6 +112,8 @@ def authenticate(request):
     request.auth = let_in(find_token(token), request) if token else None
     if request.auth is None:
         raise Problem(401, "The API key is no valid token of Handrail: hr_…")
+    if request.auth.is_closed:
+        raise Problem(403, "This token may not do that.")
     if key := request.headers.get(SANDBOX):  # the door knows a workspace by its address alone
         refuse_held_back(request.auth, name_of(request.method, request.resolver_match.route), key)
 

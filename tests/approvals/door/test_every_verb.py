@@ -9,6 +9,7 @@ import uuid
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.core.exceptions import ImproperlyConfigured
 
 from approvals.actions import emergency_stop, gate, interrupts
@@ -84,7 +85,11 @@ def ask(client, name: str, key: str):
     more = {"data": body, "content_type": "application/json"} if method not in ("GET", "HEAD") else {}
     headers = {"Idempotency-Key": uuid.uuid4().hex, "E2b-Sandbox-Id": key}
     answer = getattr(client, method.lower())(path, headers=headers, **more)
-    return LastFrame(answer.getvalue()) if answer.headers.get("Content-Type") == wire.STREAM else answer
+    return LastFrame(async_to_sync(whole)(answer)) if answer.headers.get("Content-Type") == wire.STREAM else answer
+
+
+async def whole(answer) -> bytes:
+    return b"".join([piece async for piece in answer.streaming_content])
 
 
 class LastFrame:
