@@ -44,6 +44,7 @@ def _envelope_text(abilities: dict | None) -> str:
     if not abilities:
         return "Whether programs can be held to envelopes is not known yet."
     found = f"Landlock {abilities['landlock'] or 'none'}" + ("" if abilities["seccomp"] else ", no seccomp filters")
+    found += ", namespaces that show only what is allowed" if abilities.get("apart") else ""
     if is_held(abilities):
         return f"Programs are held to envelopes ({found})."
     return f"Programs are not held to envelopes ({found}{'' if abilities['mount_view'] else ', no mount views'})."

@@ -42,7 +42,7 @@ class Probe:
     notes: tuple[str, ...] = ()  # versions found, and what works only in part
     limits: frozenset[str] = frozenset()
     isolation: str = ""  # the level on this host, where it can differ from `Capabilities.isolation`
-    envelope: Mapping = field(default_factory=dict)  # {landlock, seccomp, mount_view} in a Run; empty: not known
+    envelope: Mapping = field(default_factory=dict)  # as ring.probe() finds in a Run; empty: not known
     classes: Mapping[str, Mapping] = field(default_factory=dict)  # {runtime class: {isolation, envelope, limits}}
 
 

@@ -10,7 +10,7 @@ filter comes last because it refuses what the steps before need.
 
 import os
 
-from . import git_masks, landlock, mount_view, places, seccomp
+from . import closed_view, git_masks, landlock, mount_view, places, seccomp
 from .names import CannotOpen, Names, covers
 from .syscalls import drop_capabilities, no_new_privileges
 from .tree_scan import TreeScan
@@ -24,13 +24,23 @@ class CannotHold(Exception):
 
 
 def probe():
-    """Return what can hold a program here: {landlock: version or 0, seccomp, mount_view}."""
-    return {"landlock": landlock.abi(), "seccomp": seccomp.available(), "mount_view": mount_view.works()}
+    """Return what can hold a program here: {landlock: version or 0, seccomp, listener, mount_view, apart}.
+
+    All but the first are tried. `listener`: the kernel tells the init what a filter refuses; `apart`, tried where there
+    is no Landlock: a program in a namespace of its own cannot look into others by /proc.
+    """
+    filters, listener = seccomp.probe()
+    found = {"landlock": landlock.abi(), "seccomp": filters, "listener": listener, "mount_view": mount_view.works()}
+    return found | {"apart": found["mount_view"] and not found["landlock"] and closed_view.is_apart()}
 
 
 def is_held(abilities):
-    """Return whether envelopes hold in full. Landlock alone masks no file and hides no socket."""
-    return bool(abilities.get("landlock") and abilities.get("seccomp") and abilities.get("mount_view"))
+    """Return whether envelopes hold in full. Landlock alone masks no file and hides no socket.
+
+    Without Landlock a mount view shows a program nothing but what it may read (`closed_view.py`).
+    """
+    rest = abilities.get("landlock") or abilities.get("apart")
+    return bool(rest and abilities.get("seccomp") and abilities.get("mount_view"))
 
 
 class Rings:
@@ -65,8 +75,10 @@ class Rings:
 
     def _check(self, envelope):
         abilities = self.abilities
-        if not (abilities["landlock"] and abilities["seccomp"]):
-            raise CannotHold("this kernel has no Landlock or no seccomp filters")
+        if not abilities["seccomp"]:
+            raise CannotHold("this kernel has no seccomp filters")
+        if not abilities["landlock"] and not is_held(abilities):
+            raise CannotHold("this kernel has no Landlock, and no mount view can take its place")
         if not abilities["mount_view"] and not (
             set(envelope.write) <= {"scratch"}
             and not (envelope.network or envelope.replaces or envelope.removes)
@@ -103,6 +115,9 @@ class Ring:
         self.read_paths = [entry for entry in envelope.read if entry.startswith("/")] + list(envelope.redacted)
         self.writes_workspace = "workspace" in envelope.write
         self.names = self._names()
+        if self.names.folders and not rings.abilities["landlock"]:
+            folder = self.names.folders[0]
+            raise CannotHold(f"without Landlock {folder} cannot be opened for some names in it alone")
         # A path that the envelope names itself was shown to a person: it is neither masked nor protected.
         named = self.read_paths + written + self.names.all
         self.secrets = [path for path in found.secrets if not covers(named, path)] + self.names.hidden
@@ -149,11 +164,10 @@ class Ring:
         return moved | git_masks.variables(env)
 
     def enter(self, cwd):
-        """Hold this process, which then only has to exec; return [the listener of its filter, the watch of its masks].
+        """Hold this process, which then only has to exec; return {filter, masks}, descriptors of what they refuse.
 
-        The watch is missing if nothing is masked.
-
-        OSError if any part cannot be had: then the program must not start.
+        The first is missing where a filter has no listener, the second if nothing is masked. OSError if any part
+        cannot be had: then the program must not start.
         """
         terminal = next((os.ttyname(fd) for fd in range(3) if os.isatty(fd)), None)
         if self.rings.make_caches:
@@ -169,15 +183,32 @@ class Ring:
                 opened=self.names.folders,
                 kept=self.names.kept,
                 terminals=terminal is None,
+                shown=None if self.rings.abilities["landlock"] else self._shown(),
             )
         os.chdir(cwd)
         no_new_privileges()
         drop_capabilities()
-        self._landlock(terminal).restrict_self()
+        if self.rings.abilities["landlock"]:
+            self._landlock(terminal).restrict_self()
+        watches = {"filter": self._filter(), "masks": watching}
+        return {name: fd for name, fd in watches.items() if fd is not None}
+
+    def _filter(self):
+        """Install the filter; return the descriptor of its listener, None without one."""
         # Only a read-only mount keeps a file's mode and owner.
-        attributes = self.rings.abilities["mount_view"]
-        instructions = seccomp.build(self.envelope.network, os.uname().machine, attributes=attributes)
-        return [each for each in (seccomp.install(instructions, listener=True), watching) if each is not None]
+        how = {"attributes": self.rings.abilities["mount_view"], "listener": self.rings.abilities["listener"]}
+        how["extended"] = bool(self.rings.abilities["landlock"])  # gVisor sets them on a read-only mount, too
+        instructions = seccomp.build(self.envelope.network, os.uname().machine, **how)
+        fd = seccomp.install(instructions, listener=how["listener"])
+        return fd if how["listener"] else None
+
+    def _shown(self):
+        """Return the paths that the program sees of the file system, but for devices and its own /tmp."""
+        envelope, rings = self.envelope, self.rings
+        found = [*self.read_paths, *self._writable()]
+        if "toolchains" in envelope.read:
+            found += [*rings.toolchains, *(f"{rings.home}/{name}" for name in places.HOME_TOOLCHAINS if rings.home)]
+        return [*found, rings.workspace] if "workspace" in envelope.read else found
 
     def _writable(self):
         workspace = [self.rings.workspace] if self.writes_workspace else []

@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 
-from .syscalls import check, libc
+from .syscalls import check, libc, no_new_privileges
 
 SET_MODE_FILTER, NEW_LISTENER = 1, 1 << 3
 KILL_PROCESS, ALLOW, ERRNO, USER_NOTIF = 0x80000000, 0x7FFF0000, 0x00050000, 0x7FC00000
@@ -146,11 +146,32 @@ OPENS = {"open": (1, 2), "openat": (2, 3)}
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
-def available():
-    """Return whether this kernel filters system calls on an architecture that we have a filter for."""
-    action = ctypes.c_uint32(KILL_PROCESS)
-    knows = libc.syscall(_number("seccomp"), 2, 0, ctypes.byref(action)) if os.uname().machine in MACHINES else -1
-    return knows == 0
+def probe():
+    """Return (whether a filter refuses calls here, whether its listener can be had), by trying both in children."""
+    if os.uname().machine not in MACHINES:
+        return False, False
+    listener = _refuses(listener=True)
+    return listener or _refuses(listener=False), listener
+
+
+def _refuses(*, listener):
+    child = os.fork()
+    if child == 0:
+        try:
+            no_new_privileges()
+            install(build((), os.uname().machine, listener=listener), listener=listener)
+            os._exit(0 if _socket_is_refused() else 1)
+        except BaseException:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _socket_is_refused():
+    try:
+        socket.socket(AF_UNIX).close()
+    except PermissionError:
+        return True
+    return False
 
 
 def _number(name, column=None):
@@ -201,11 +222,11 @@ class _Program:
         self.verdict(value)
 
 
-def build(network, machine, *, attributes=True, listener=True):
+def build(network, machine, *, attributes=True, extended=True, listener=True):
     """Return the filter's instructions for an envelope's `network`, as bytes.
 
-    `attributes`: allow the change of files' modes, owners, times and attributes. What is refused waits for the answer
-    of a listener, or without one fails with EPERM.
+    `attributes`: allow the change of files' modes, owners, times and attributes; `extended`: among them, of extended
+    ones. What is refused waits for the answer of a listener, or without one fails with EPERM.
     """
     column, architecture = MACHINES[machine]
     refuse = USER_NOTIF if listener else ERRNO | errno.EPERM
@@ -243,7 +264,8 @@ def build(network, machine, *, attributes=True, listener=True):
             program.when(number, block)
     # A listener of its own would let the program answer, with "continue", what is refused here.
     program.when(_number("seccomp", column), lambda block: _refuse_flags(block, 1, NEW_LISTENER, refuse))
-    for numbers in [*REFUSED.values(), *(() if attributes else OF_ATTRIBUTES.values())]:
+    closed = [name for name in OF_ATTRIBUTES if not attributes or ("attr" in name and not extended)]
+    for numbers in [*REFUSED.values(), *(OF_ATTRIBUTES[name] for name in closed)]:
         if numbers[column] is not None:
             program.verdict_if(EQUAL, numbers[column], refuse)
     program.verdict(ALLOW)

@@ -57,9 +57,8 @@ class Running:
             home=None if name == "folder" else self.home,
             limits=limits,
             env=env or {},
-            runtime_class=RUNTIME_CLASS if name == "kubernetes" else "",
             image=self.do.find_image(image or image_of(name)) if self.driver.capabilities.images else None,
-            **{"uid": workload_uid(name)} | fields,
+            **{"uid": workload_uid(name), "runtime_class": RUNTIME_CLASS if name == "kubernetes" else ""} | fields,
         )
         if name == "folder":
             os.chown(self.tree, self.spec.uid, -1)

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from workspaces.envelope import mounts
 from workspaces.envelope.envelope import LOW, MEDIUM, Envelope
 from workspaces.envelope.ring import CannotHold, Rings, is_held
 
@@ -22,6 +25,9 @@ def tree(tmp_path, monkeypatch):
     ("abilities", "envelope"),
     [
         ({"landlock": 0}, LOW),
+        ({"landlock": 0, "apart": True, "mount_view": False}, LOW),
+        ({"landlock": 0, "apart": True}, ONLY_HOSTS),
+        ({"landlock": 0, "apart": True}, replace(MEDIUM, removes=("/usr/bin/env",))),
         ({"seccomp": False}, LOW),
         ({"mount_view": False}, MEDIUM),
         ({"mount_view": False, "landlock": 2}, LOW),
@@ -38,6 +44,37 @@ def test_landlock_alone_is_not_held_but_holds_the_low_envelope(tree):
     assert is_held(FULL)
     assert not is_held({})
     assert rings(tree, mount_view=False).ring(LOW).secrets == []
+
+
+def test_a_mount_view_takes_the_place_of_landlock_where_proc_leads_to_no_other_program(tree):
+    without = {"landlock": 0, "listener": False}
+    assert not is_held(FULL | without)
+    assert is_held(FULL | without | {"apart": True})
+    assert not is_held(FULL | without | {"apart": True, "mount_view": False})
+    assert rings(tree, **without, apart=True).ring(MEDIUM).writes_workspace
+
+
+MOUNTS = """\
+1 0 0:1 / / ro - 9p none ro
+2 1 0:2 / /.handrail/files rw,nosuid - 9p none rw
+3 1 0:3 / /.handrail ro,nosuid,nodev,noexec - tmpfs none ro
+4 1 0:4 / /tmp rw - 9p none rw
+5 4 0:5 / /tmp ro - tmpfs none ro
+6 5 0:4 /a /tmp rw - 9p none rw
+7 1 0:6 / /home/with\\040space rw,noexec - 9p none rw
+"""
+
+
+def test_only_mounts_that_a_path_leads_to_are_changed(monkeypatch):
+    found = [mounts.Mount(line) for line in MOUNTS.encode().splitlines()]
+    monkeypatch.setattr(mounts, "mounts", lambda: found)
+    assert [(each.number, each.point) for each in mounts.reachable()] == [
+        (1, "/"),
+        (3, "/.handrail"),
+        (6, "/tmp"),
+        (7, "/home/with space"),
+    ]
+    assert found[6].flags == mounts.MS_NOEXEC
 
 
 def test_a_workspace_below_tmp_is_refused():

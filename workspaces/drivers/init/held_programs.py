@@ -6,6 +6,7 @@ Loaded when the first of them is started, so that a Run without any pays nothing
 import os
 import selectors
 
+from .processes import members
 from .protocol import Refused
 
 try:
@@ -55,13 +56,16 @@ class HeldPrograms:
     def watch(self, pid, watches, ring):
         """Answer for the kernel what a program's filter refuses, until its last process has ended.
 
-        `watches`: the listener of the filter, and the watch of its masks if there are any.
+        `watches`: {filter: its listener, masks: the watch of its masks}, each if there is one.
         """
-        listener, *masks = watches
-        if masks:
-            self.masks[pid] = (masks[0], ring.secrets)
+        if "masks" in watches:
+            self.masks[pid] = (watches["masks"], ring.secrets)
         if ring.writes_workspace:
             self.entered[pid] = ring
+        if "filter" in watches:
+            self._listen(pid, watches["filter"])
+
+    def _listen(self, pid, listener):
         refusals = self.refusals[pid] = Refusals(listener)
         self.listening.add(pid)
 
@@ -80,7 +84,7 @@ class HeldPrograms:
         if ring is not None:
             self.created += [path for path in _created([ring]) if path not in self.created]
             self.known.update(self.created)
-            if pid in self.listening:
+            if pid in self.listening or (not self.abilities["listener"] and members(pid)):
                 self.behind[pid] = ring
         read = []
         if pid in self.masks:
@@ -92,6 +96,8 @@ class HeldPrograms:
     def take(self, taken):
         """Forget the paths in `taken`; return (created, appeared), the others, relative to the workspace."""
         self._record_new_protected(list(self.behind.values()))
+        if not self.abilities["listener"]:  # which would tell of the end of the last process
+            self.behind = {pid: ring for pid, ring in self.behind.items() if members(pid)}
         self.created = [path for path in self.created if path not in taken]
         self.appeared = [path for path in self.appeared if path not in taken]
         return self.created, self.appeared

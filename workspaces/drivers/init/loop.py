@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 
-from .processes import members, processes, send_signal, signal_all, tasks, write_proc
+from .processes import continue_helpers, members, processes, send_signal, signal_all, stop_all, tasks, write_proc
 from .protocol import PROTOCOL, Client, Refused
 from .spawn import shell, spawn
 from .terminals import resize
@@ -227,8 +227,8 @@ class Init:
         """Start the request's program for this client, in its ring if it names one."""
         ring = self.holding().prepare(request["ring"]) if "ring" in request else None
         started = spawn(request, stdio, controlling, max_processes=self.max_processes, ring=ring)
-        pid, watches = (started, []) if ring is None else started
-        if watches:
+        pid, watches = (started, {}) if ring is None else started
+        if ring is not None:
             self.held_programs.watch(pid, watches, ring)
         program = client.started[pid] = Program(pid, bool(request.get("keep")), None)
         # Let the OOM killer choose programs before the init, which reports the kill.
@@ -320,15 +320,16 @@ class Init:
         self.stopped_before = {(p.pid, p.start_time) for p in processes() if p.state == "T"}
         deadline = time.monotonic() + FREEZE_TIMEOUT
         while True:
-            # Repeat: a child forked between the listing and the signal would run.
+            # Repeat: where the init is not process 1, a child forked between the listing and the signal would run.
+            stop_all()
             running = [p for p in processes() if not p.is_stopped()]
+            continue_helpers()
             if not running:
                 return
             if time.monotonic() > deadline:
                 names = ", ".join(sorted({p.argv()[0] if p.argv() else str(p.pid) for p in running})[:5])
                 self.op_thaw(client, request, fds)
                 raise Refused(f"these programs cannot be stopped now: {names}")
-            signal_all(signal.SIGSTOP)
             self.reap()
             time.sleep(0.002)
 

@@ -1,6 +1,7 @@
 """The processes of a Run as /proc shows them, and signals to them."""
 
 import os
+import signal
 
 # {pid: its subprocess.Popen} of what the init's own process started for itself: no programs of the Run.
 helpers = {}
@@ -112,6 +113,24 @@ def signal_all(number):
         return
     for seen in processes():
         send_signal(seen.pid, number)
+
+
+def stop_all():
+    """Stop every process of the Run but the init, and let helpers go on."""
+    if os.getpid() != 1:
+        signal_all(signal.SIGSTOP)
+        return
+    try:
+        os.kill(-1, signal.SIGSTOP)  # those that fork all the time, too: none is missed between a listing and a signal
+    except ProcessLookupError:
+        pass
+    continue_helpers()
+
+
+def continue_helpers():
+    """Let helpers go on that `stop_all` stopped; again later for one that was only just started."""
+    for pid in list(helpers):
+        send_signal(pid, signal.SIGCONT)
 
 
 def send_signal(pid, number):

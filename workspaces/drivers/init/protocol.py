@@ -20,7 +20,7 @@ refused, for ever.
   created    taken                      → created: protected paths that held programs that ended have made, relative to
              the workspace; appeared: others that came while one of them ran on in the background. Those in `taken` are
              not named again.
-  abilities  -                          → abilities: {landlock, seccomp, mount_view}, what envelopes are held by here
+  abilities  -                          → abilities, what envelopes are held by here (envelope/ring.py)
   signal     pid, signal                send a signal to the program's session and descendants
   end        pid, grace_s               SIGTERM to all of these, SIGKILL after the grace
   processes  open                       → processes: [{pid, ppid, session, state, argv, cwd, open}]

@@ -46,9 +46,9 @@ def spawn(request, stdio, controlling, max_processes=None, ring=None):
             os.close(fd)
     with open(failed_r, "rb") as file:
         failure = file.read()
-    watches = [] if ring is None else receive_descriptors(ours, theirs)
+    watches = {} if ring is None else receive_descriptors(ours, theirs)
     if failure:
-        for fd in watches:
+        for fd in watches.values():
             os.close(fd)
         number, what = failure.split(b" ", 1)
         raise Refused(f"{os.fsdecode(what)}: {os.strerror(int(number))}")
@@ -56,19 +56,20 @@ def spawn(request, stdio, controlling, max_processes=None, ring=None):
 
 
 def hand_over(descriptors, line):
-    rights = array.array("i", descriptors)
-    line.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    """Send descriptors by their names: {name: descriptor}."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors.values()))] if descriptors else []
+    line.sendmsg([b"." + " ".join(descriptors).encode()], rights)
 
 
 def receive_descriptors(ours, theirs):
-    """Return the descriptors that a child handed over before its exec; [] if it did not come so far."""
+    """Return the descriptors that a child handed over before its exec; {} if it did not come so far."""
     theirs.close()
     with ours:
-        _data, rights, _flags, _address = ours.recvmsg(1, socket.CMSG_SPACE(8), socket.MSG_CMSG_CLOEXEC)
+        names, rights, _flags, _address = ours.recvmsg(64, socket.CMSG_SPACE(8), socket.MSG_CMSG_CLOEXEC)
     fds = array.array("i")
     for _level, _kind, payload in rights:
         fds.frombytes(payload[: len(payload) // 4 * 4])
-    return list(fds)
+    return dict(zip(names[1:].decode().split(), fds, strict=False))
 
 
 def execute(argv, env, cwd, stdio, controlling, failed, max_processes, enter=None):

@@ -3,7 +3,7 @@
     python3 keeper.pyz canary [ADDRESS:PORT…]     try these addresses too
     python3 keeper.pyz listen PORT                a pod that others must not reach
 
-{kernel: release, gvisor: bool, abilities: {landlock, seccomp, mount_view}, pids: bool, reached: [address…]}
+{kernel: release, gvisor: bool, abilities: {landlock, …}, pids: bool, reached: [address…]}
 """
 
 import ctypes

@@ -243,6 +243,7 @@ def main():
     take_precautions()
     for folder in ("tree", "home"):
         recover(folder)
+    door.init.holding()  # tried now: in gVisor it takes longer than who starts the first held program would wait
     threading.excepthook = end_with_it
     threading.Thread(target=door.listen, daemon=True).start()
     door.end_if_alone()
