@@ -35,6 +35,7 @@ from workspaces.services import git_export
 
 READ_TIMEOUT, GUEST_READ_TIMEOUT = 1.5, 6.0  # an emulated guest is slow
 VERIFY_TIMEOUT = 8.0
+UNHURRIED = 30.0  # for what the runner does, for which nobody is held
 FILE, COMMIT, CHANGES = "file", "commit", "changes"
 SENDS = "sends"  # the commits and files that Handrail's own push sends, as its card lists them
 BOUND = (FILE, COMMIT, CHANGES, SENDS)  # states that are part of the digest; the others are only shown on the card
@@ -42,6 +43,7 @@ MCP = "mcp"  # state of what a gate said of an MCP server: part of the digest, a
 UNREADABLE = "unreadable"
 NOT_READ = "not read"  # state of an entry without a path: the runner did not answer in time
 HANDRAIL = Actor.system("Handrail")
+UNUSED = Q(status=Status.APPROVED, consumed_at=None)
 
 
 @dataclass(frozen=True)
@@ -133,12 +135,14 @@ def _questions(place: Place, tool: str, arguments: dict, commands: list):
 
 
 def _ask_git(place: Place, state: str, question: dict) -> list[dict] | None:
-    """Return entries for git's answer; None when git cannot be asked."""
+    """Return entries for git's answer; None when git cannot be asked, or had too little time."""
     try:
         told = place.ask("git-push" if state == COMMIT else "git-uncommitted", question)
     except Problem:
         return None
     folder = question["folder"] or "."
+    if told.get("late"):
+        return None
     if "error" in told:
         return [_entry(state, folder, "", UNREADABLE)]
     if state == CHANGES:
@@ -162,7 +166,7 @@ def differing(shown: list[dict], now: Bound) -> bool:
 # When the approval is used --------------------------------------------------------------------------------------------
 
 
-def verify(action: Action):
+def verify(action: Action, seconds: float = VERIFY_TIMEOUT):
     """Read again what the approval binds. If it changed, make a new revision that needs approval again.
 
     Problem 409 `changed` in that case; 503 `unchecked` when it cannot be read: the approval is kept.
@@ -170,7 +174,7 @@ def verify(action: Action):
     if action.workspace is None or not needs(action.tier) or action.tool.startswith("mcp__"):
         return
     call, was = content(action), current(action)
-    now = _read_bound(call["tool"], call["arguments"], call["cwd"], action.workspace, was.commands, VERIFY_TIMEOUT)
+    now = _read_bound(call["tool"], call["arguments"], call["cwd"], action.workspace, was.commands, seconds)
     bound = call.get("files", [])
     changed = _changed(bound, now)
     if changed is None:
@@ -210,11 +214,25 @@ def _called(kind: str, path: str) -> str:
     return "uncommitted changes" if kind == CHANGES else path
 
 
-def ask_again(action: Action, now: Bound, changed: list[str]) -> bool:
-    """Make an unused approval pending again, with a revision for the current bytes; False if its status has changed."""
+def bind_rest(action: Action) -> bool:
+    """Bind what could not be read in time when the action was submitted, while nobody has decided about it.
+
+    Return whether it became another revision: what an approval did not bind would be asked about a second time.
+    """
+    call, was = content(action), current(action)
+    if action.status != Status.PENDING or not was.files.filter(state=NOT_READ).exists():
+        return False
+    now = _read_bound(call["tool"], call["arguments"], call["cwd"], action.workspace, was.commands, UNHURRIED)
+    if not now.complete:
+        return False
+    # Nobody approved the revision before, so nothing has changed since an approval.
+    return ask_again(action, now, [], when=Q(status=Status.PENDING))
+
+
+def ask_again(action: Action, now: Bound, changed: list[str], *, when: Q = UNUSED) -> bool:
+    """Make an action pending again, with a revision for the current bytes; False if it is not as in `when` any more."""
     was, call, at = current(action), content(action), clock.now()
     canonical = calls.canonical(call["tool"], call["arguments"], call["cwd"], action.workspace, now.canonical)
-    unused = Q(status=Status.APPROVED, digest=action.digest, consumed_at=None)
     fields = {
         "revision": action.revision + 1,
         "digest": sha256(canonical),
@@ -226,8 +244,9 @@ def ask_again(action: Action, now: Bound, changed: list[str]) -> bool:
         "expires_at": at + timedelta(seconds=settings.HANDRAIL_EXPIRY_SECONDS),
     }
     data = {"was": was.digest, "revision": action.revision + 1, "changed": changed[:20]}
+    still = when & Q(digest=action.digest)
     with transaction.atomic():
-        if not move(action, Status.PENDING, verb="action.changed", by=HANDRAIL, when=unused, data=data, **fields):
+        if not move(action, Status.PENDING, verb="action.changed", by=HANDRAIL, when=still, data=data, **fields):
             return False
         action.decisions.filter(final=True).update(final=False)
         add_revision(action, action.revision, canonical, was, HANDRAIL, files=now.files, changed=changed)

@@ -37,6 +37,17 @@ def is_sought(action: Action, revision=None) -> bool:
     return action.workspace_id is not None and ways_back.is_sought(action.tool, revision.commands)
 
 
+def is_looked_for(action: Action) -> bool:
+    """Return whether the runner is still asked for the way back from the action's current revision."""
+    row = of(action)
+    return row is not None and row.state == WayBackState.LOOKING and row.digest == action.digest
+
+
+def is_unused(action: Action) -> bool:
+    """Return whether the action waits for an answer, or nothing has used its approval."""
+    return action.status == Status.PENDING or (action.status == Status.APPROVED and not action.consumed_at)
+
+
 def request(action: Action, revision=None):
     """Ask the runner for the way back, in the transaction in which the action begins to need approval."""
     if not is_sought(action, revision) or action.workspace.runner_id is None:

@@ -52,7 +52,7 @@ class Broker(Kind):
             return await self._apply(job, action)
         if action.status == Status.APPROVED:
             snapshot = await _saved(job, action) if action.tier in SNAPSHOT_TIERS else None
-            await job.thread(bound_files.verify, action)
+            await job.thread(bound_files.verify, action, bound_files.UNHURRIED)
             await way_back.ensure(job, action)
             await job.mark_started()
             await job.thread(_take, job, action, call, snapshot)
@@ -174,7 +174,7 @@ async def _changed(job, action: Action) -> dict:
 
 
 async def _consume(job, action: Action, snapshot):
-    await job.thread(bound_files.verify, action)
+    await job.thread(bound_files.verify, action, bound_files.UNHURRIED)
     await job.mark_started()
     if not await job.thread(gate.mark_running, action, job.args["digest"], by=job.by, snapshot=snapshot):
         raise conflict("The approval is no longer valid.")

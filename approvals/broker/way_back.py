@@ -4,10 +4,11 @@ Before a decision only hosts are asked that the workspace came from, or that the
 chooses the addresses that it pushes to, and an address can carry anything out.
 """
 
+import asyncio
 from contextlib import suppress
 from functools import partial
 
-from approvals.actions import way_back_search
+from approvals.actions import bound_files, way_back_search
 from approvals.evaluation.calls import root_of
 from approvals.evaluation.judge import content, current, with_all
 from approvals.evaluation.own_verbs import PUSHES
@@ -27,10 +28,13 @@ from workspaces.secrets import team_credentials
 from workspaces.services import pull_requests, taking_back
 from workspaces.services.taking_back import HEADS, PUT_BACK, TAGS, put_back
 
-SECONDS = 2.0  # for git in the workspace, and for each file
+LOOK_SECONDS = 120.0  # for the whole look, with the sources and hosts that are asked
 NOTHING_LEFT = "Nothing left the workspace that could be taken back."
 NOT_ASKED = "Handrail does not contact {} before you decide: the team has no credential for it."
 NOT_NAMED = "The output does not name what it made, so Handrail can't tell what to take back."
+TOO_SLOW = "Looking for a way back took too long."
+TOO_LATE = "It was carried out before Handrail had looked for a way back."
+NOT_NEEDED = "It is not needed any more."
 
 
 class WayBack(Kind):
@@ -39,13 +43,16 @@ class WayBack(Kind):
     async def perform(self, job):
         await job.refresh()
         action = await job.thread(_action, job.args["action"])
-        if job.args["stage"] == way_back_search.BEFORE:
-            waits = action.status == Status.PENDING or (action.status == Status.APPROVED and not action.consumed_at)
-            if not waits or way_back_search.of(action).state != WayBackState.LOOKING:
-                return {"ok": True, "reason": "It is not needed any more."}
+        if job.args["stage"] == way_back_search.AFTER:
+            found = await _completed(job, action)
+        elif not way_back_search.is_looked_for(action):
+            return {"ok": True, "reason": NOT_NEEDED}
+        elif way_back_search.is_unused(action):
+            if await job.thread(bound_files.bind_rest, action):
+                return {"ok": True, "reason": "Its next revision is looked at."}
             found = await look(job, action)
         else:
-            found = await _completed(job, action)
+            found = {"state": WayBackState.NONE, "why_not": TOO_LATE if action.consumed_at else ""}
         failpoint("way_back.found")
         await job.mark_started()
         return {"ok": True, "reason": "Looked.", "digest": action.digest, "found": found}
@@ -89,7 +96,15 @@ def of_push(action: Action, outcome: dict) -> dict | None:
 
 
 async def look(job, action: Action) -> dict:
-    """Return what `way_back_search.note` takes."""
+    """Return what `way_back_search.note` takes; a look that takes too long ends without a way back."""
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            return await _looked(job, action)
+    except TimeoutError:
+        return {"state": WayBackState.NONE, "why_not": TOO_SLOW}
+
+
+async def _looked(job, action: Action) -> dict:
     found = await job.thread(_sought, job.workspace, action)
     why_not, steps = list(found.why_not), []
     for remote in dict.fromkeys(ref.remote for ref in found.refs):
@@ -114,7 +129,7 @@ def _action(pk) -> Action:
 
 
 def _sought(workspace, action: Action, *, is_over: bool = False) -> Sought:
-    place = Place(workspace, root_of(workspace), TimeLimit(SECONDS))
+    place = Place(workspace, root_of(workspace), TimeLimit(bound_files.UNHURRIED))
     arguments, commands = content(action)["arguments"], current(action).commands
     return ways_back.sought(place, action.tool, arguments, commands, is_over=is_over)
 

@@ -46,7 +46,7 @@ class WorkspaceAction(Kind):
         await job.refresh()
         action, call = await job.thread(self._ready, job)
         if action.status == Status.APPROVED:
-            await job.thread(bound_files.verify, action)
+            await job.thread(bound_files.verify, action, bound_files.UNHURRIED)
             await way_back.ensure(job, action)
         await job.mark_started()
         if action.status == Status.APPROVED and not await job.thread(

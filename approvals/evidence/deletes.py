@@ -125,5 +125,6 @@ class Place:
 
     def ask(self, what: str, question: dict) -> dict:
         """Return the runner's response as JSON. Problem when it is unreachable or refuses."""
-        body = json.dumps(question).encode()
-        return runner_client.ask("POST", self.workspace, what, body=body, timeout=self.time_limit.left)
+        left = self.time_limit.left
+        body = json.dumps(question | {"within": left} if what.startswith("git-") else question).encode()
+        return runner_client.ask("POST", self.workspace, what, body=body, timeout=left)

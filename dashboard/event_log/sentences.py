@@ -14,7 +14,7 @@ WORDS = {
     "action.asked_snapshot": gettext_lazy("Took a snapshot when the agent asked"),
     "action.asked_snapshot_failed": gettext_lazy("Could not take a snapshot when the agent asked"),
     "action.cancelled": gettext_lazy("Cancelled"),
-    "action.changed": gettext_lazy("Changed since it was approved"),
+    "action.changed": gettext_lazy("Differs from what its card showed"),
     "action.consumed": gettext_lazy("Started after approval"),
     "action.denied": gettext_lazy("Denied"),
     "action.sent_back": gettext_lazy("Sent back, with something to do first"),

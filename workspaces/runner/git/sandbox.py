@@ -1,9 +1,9 @@
 """Query a workspace's git repository, whose content, configuration and hooks the agent controls.
 
 Git therefore runs in a sandbox made for one query: the tree and the agent's home read-only, nothing else of this host,
-no network, as the workspace's own user, for two seconds; a bundle may take ten minutes. Whatever the repository makes
-git run there reaches nothing and ends with the sandbox; objects or folders that it names outside the tree do not exist
-there (docs/decisions/0010).
+no network, as the workspace's own user, for two seconds, or for as many as who asks can wait; a bundle may take ten
+minutes. Whatever the repository makes git run there reaches nothing and ends with the sandbox; objects or folders that
+it names outside the tree do not exist there (docs/decisions/0010).
 """
 
 import asyncio
@@ -27,6 +27,8 @@ from workspaces.store import StoreError
 from workspaces.store.guest.client import RemoteTree
 
 SECONDS, GUEST_SECONDS = 2.0, 10.0  # an emulated guest is slow
+MAX_SECONDS = 60.0  # for who can wait
+LATE = "git did not answer in time."  # as probe.py says it too
 BUNDLE_SECONDS = 600.0
 ANSWER_BYTES, SAID_BYTES = 4 << 20, 2000
 CHANGE_BYTES = 64 << 20  # of an answer that lists the paths which a merge changes
@@ -57,13 +59,17 @@ class Answer:
 
 
 async def ask(workspace: Workspace, tree, question: dict, *, seconds: float = SECONDS) -> dict:
-    """Run one query of git/probe.py. Return its answer, or {"error": sentence} whatever the tree holds."""
-    printed = io.BytesIO()
+    """Run one query of git/probe.py. Return its answer, or {"error": sentence} whatever the tree holds.
+
+    A question can say `within` how many seconds it wants its answer. `late` of an error: git had too little time.
+    """
+    printed, seconds = io.BytesIO(), max(seconds, min(question.get("within", 0.0), MAX_SECONDS))
     try:
         await _run(workspace, tree, question, seconds, Answer(printed, ANSWER_BYTES))
-        return json.loads(printed.getvalue())
+        told = json.loads(printed.getvalue())
+        return told | {"late": True} if told.get("error") == LATE else told
     except NoAnswer as error:
-        return {"error": str(error)}
+        return {"error": str(error), "late": str(error) == LATE}
     except ValueError:
         return {"error": "git gave no answer that makes sense."}
 
@@ -127,7 +133,7 @@ async def _talk(launch: dict, seconds: float, answer: Answer) -> tuple[int | Non
             _, said, status = await asyncio.gather(*talk)
         return status, said
     except TimeoutError:
-        raise NoAnswer("git did not answer in time.") from None
+        raise NoAnswer(LATE) from None
     except OSError:
         raise NoAnswer("git gave no answer that makes sense.") from None
     finally:
@@ -151,7 +157,7 @@ def _run_in_guest(tree: RemoteTree, question: dict, seconds: float, answer: Answ
     argv = ["/usr/bin/python3", "-I", "-S", "-c", (HERE / "probe.py").read_text(), json.dumps(asked)]
     ended = tree.run_read_only(argv, seconds, answer.take)
     if ended["late"]:
-        raise NoAnswer("git did not answer in time.")
+        raise NoAnswer(LATE)
     return ended.get("status"), _last_line(str(ended.get("said", "")))
 
 
