@@ -30,7 +30,7 @@ from approvals.evaluation.calls import Call
 from approvals.evaluation.judge import current, with_all
 from approvals.evidence import evidence_of
 from approvals.line_comments import drafts, sending
-from approvals.models import Action, Tier
+from approvals.models import UNDO, Action, Tier
 from approvals.models import Status as ActionStatus
 from approvals.reports import attestation
 from dashboard.database.threads import query_in_thread
@@ -183,6 +183,7 @@ def list_actions(
     request,
     status: ActionStatus | None = None,
     tier: Tier | None = None,
+    undo: Literal[UNDO] | None = Query(None, description="how what it does can be undone"),
     workspace: Text | None = None,
     cursor: Text | None = None,
     limit: Annotated[int, Query(ge=1, le=200)] = PAGE_SIZE,
@@ -194,6 +195,8 @@ def list_actions(
         found = found.filter(status=status)
     if tier:
         found = found.filter(tier=tier)
+    if undo:
+        found = found.filter(undo=undo)
     if workspace:
         found = found.filter(workspace__key=workspace)
     page = page_of(with_all(found, bodies=False), cursor, size=limit)

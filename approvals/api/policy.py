@@ -10,7 +10,7 @@ from approvals.evaluation import policies, workers
 from approvals.evaluation.calls import sha256
 from approvals.models import Action, Policy
 from approvals.policy import TIERS, PolicyError
-from approvals.policy.conditions import ISOLATION
+from approvals.policy.conditions import ISOLATION, UNDONE
 from approvals.policy.difference import Shape, conditions_of
 from approvals.policy.people import LEAST, least
 from approvals.reports.ask_rate import ask_rate
@@ -129,6 +129,7 @@ class TrialContext(Strict):
     branch: Annotated[str, Field(max_length=300)] | None = None
     at: datetime | None = None
     on_duty: bool | None = Field(None, description="whether somebody who may approve is on duty")
+    undo: Literal[UNDONE] | None = Field(None, description="whether a snapshot, a call elsewhere or nothing undoes it")
     held: bool = False
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
-from approvals.models import Action, Decision, Status, Tier
+from approvals.models import UNDO, Action, Decision, Status, Tier
 from approvals.pages.card import cards_of, for_rows
 from approvals.pages.filter_bar import filter_bar
 from approvals.pages.list_filters import MAX_LISTED, chosen_filters, filter_query, listed_for, pending_for
@@ -19,6 +19,7 @@ from dashboard.database import clock
 from dashboard.models import Agent
 from dashboard.templatetags.handrail import thousands
 from dashboard.text.labels import TIERS
+from dashboard.text.labels import UNDO as UNDO_WORDS
 from dashboard.web import spans
 from dashboard.web.background_requests import takes_parts
 from dashboard.web.pages import Slice, as_uuid, go_to, parameters, signed_in, without
@@ -106,7 +107,7 @@ def quiet_words(caller) -> str:
 @require_safe
 def history(request):
     caller = request.caller
-    chosen = parameters(request, "outcome", "agent", "workspace", "tier", "person", "rule")
+    chosen = parameters(request, "outcome", "agent", "workspace", "tier", "undo", "person", "rule")
     rows, span = Action.objects.visible_to(caller), None
     if parameters(request, "since")["since"]:
         span = spans.span_of(request, clock.now())
@@ -131,6 +132,7 @@ def history(request):
             "outcomes": chips,
             "agents": Agent.objects.visible_to(caller).select_related("owner").order_by("name")[:200],
             "tiers": [(tier.value, TIERS[tier.value][0]) for tier in Tier],
+            "undos": [(undo, UNDO_WORDS[undo][0]) for undo in UNDO],
         },
     )
 
@@ -144,6 +146,8 @@ def _filtered_history(actions, chosen):
         actions = actions.filter(workspace__key=chosen["workspace"])
     if chosen["tier"]:
         actions = actions.filter(tier=chosen["tier"])
+    if chosen["undo"]:
+        actions = actions.filter(undo=chosen["undo"])
     if chosen["person"]:
         actions = actions.filter(pk__in=Decision.objects.filter(user__username=chosen["person"]).values("action"))
     if chosen["rule"]:

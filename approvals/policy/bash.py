@@ -119,7 +119,7 @@ def judge(simple, line, policy, world, context, terms=None, result=None):
     entry.headline = shown(headline(words, found))
     if policy.blocks or context.get("tells_reach"):
         around = Around.of(context)
-        facts = Facts(around, reach.of_command(simple, result, world, around.branch))
+        facts = Facts(around, reach.of_command(simple, result, world, around.branch), undo=entry.undo)
         if context.get("tells_reach"):
             kinds = sorted({effect.kind for effect in (*found, *result.within)})
             entry.reach = facts.reach.as_dict() | {"effects": kinds}

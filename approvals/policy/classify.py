@@ -1,6 +1,7 @@
 """The engine's entry point: a tool call in, a verdict out; any failure asks a person."""
 
 import logging
+from dataclasses import replace
 
 from . import bash, tools
 from .conditions import acts_at
@@ -36,9 +37,9 @@ def classify(
     server that a tool's name may mean, from the agent's settings; and what the conditions of a policy are asked about:
     `tells_reach`: True if each command shall have its Reach.as_dict as `reach`;
     `agent` and `environment` by name, `isolation` of the workspace, `labels` {key: value}, `targets` that a call means
-    which names none, `branch` of the workspace, `at`, the time as text in RFC 3339, and `on_duty`: whether somebody who
-    may approve is on duty. What is not known of these may meet a condition, so rules that make a call wait apply; with
-    `only_stated` it meets none.
+    which names none, `branch` of the workspace, `at`, the time as text in RFC 3339, `on_duty`: whether somebody who may
+    approve is on duty, and `undo`: inside, outside or not. What is not known of these may meet a condition, so rules
+    that make a call wait apply; with `only_stated` it meets none.
     Other paths in it are relative to the workspace. Nothing in it may come from the agent itself.
     `workspace_root` is None without a workspace; then no path is inside one. `reading`: an empty dict, which may be
     given again with the same call to judge it by another policy in half the time.
@@ -77,6 +78,8 @@ def _classify(tool, arguments, policy, cwd, root, home, context, reading):
     if not policy.blocks and not tells_reach:
         return tools.classify(tool, arguments, policy, world, context)
     facts = facts_of_call(tool, arguments, context)
+    if any("undo" in block.conditions for block in policy.blocks):
+        facts = replace(facts, undo=tools.classify(tool, arguments, policy.seen(facts), world, context).undo)
     verdict = tools.classify(tool, arguments, policy.seen(facts), world, context)
     found = acts_at(policy.targets, facts)
     more = ({"acts_at": found} if found else {}) | ({"reach": facts.reach.as_dict()} if tells_reach else {})

@@ -1,4 +1,4 @@
-"""Conditions of a policy: agent, environment, isolation, label, branch, target, host, amount, hours, who is on duty.
+"""Conditions of a policy: agent, environment, isolation, label, branch, target, host, amount, hours, duty, undo.
 
 Each is asked about the facts of one call and answers (possible, certain): what is not known is possible, not certain.
 """
@@ -13,12 +13,15 @@ from .globs import Glob
 from .reach import NOWHERE, Reach
 from .verdict import PolicyError
 
-CONDITIONS = ("agent", "environment", "isolation", "label", "branch", "target", "host", "amount", "hours", "on_duty")
+CONDITIONS = (
+    "agent", "environment", "isolation", "label", "branch", "target", "host", "amount", "hours", "on_duty", "undo",
+)  # fmt: skip
 NAMED = ("agent", "environment", "isolation")  # those with one value, which the context has under the same name
 # What separates a workspace's programs from their host; `workspaces.provisioning.isolation` says which is stronger.
 ISOLATION = (
     "none", "namespace", "microvm-emulated", "container", "pod-runc", "pod-gvisor", "microvm", "pod-kata",
 )  # fmt: skip
+UNDONE = ("inside", "outside", "not")  # by a snapshot, by a call of its own elsewhere, by nothing
 MAX_VALUES, MAX_VALUE = 100, 200
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOURS = re.compile(
@@ -33,7 +36,7 @@ NO, MAYBE, YES = (False, False), (True, False), (True, True)  # possible, certai
 class Around:
     """What is known of a call besides its words; None: not known. `targets` are those of what names none.
 
-    `on_duty`: somebody who may approve it is on duty.
+    `on_duty`: somebody who may approve it is on duty. `undo`: one of UNDONE, where that is known already.
     `only_stated`: a condition about what is not known is not met, instead of possibly met.
     """
 
@@ -45,6 +48,7 @@ class Around:
     branch: str | None = None
     at: datetime | None = None
     on_duty: bool | None = None
+    undo: str | None = None
     only_stated: bool = False
 
     @property
@@ -54,14 +58,15 @@ class Around:
 
     @classmethod
     def of(cls, context):
-        """Return what a context says: the names, `labels`, `targets`, `branch`, `at` and `on_duty`."""
+        """Return what a context says: a key for each of these fields, in the forms that people write."""
         targets = context.get("targets")
         targets = [targets] if isinstance(targets, str) else targets
         named = tuple(each for each in targets if isinstance(each, str)) if isinstance(targets, (list, tuple)) else None
         texts = {key: value for key in (*NAMED, "branch") if isinstance(value := context.get(key), str)}
         more = {"targets": named, "at": _moment(context.get("at")), "only_stated": context.get("only_stated") is True}
         on_duty = value if isinstance(value := context.get("on_duty"), bool) else None
-        return cls(**texts, labels=_labels(context.get("labels")), on_duty=on_duty, **more)
+        undo = context.get("undo") if context.get("undo") in UNDONE else None
+        return cls(**texts, labels=_labels(context.get("labels")), on_duty=on_duty, undo=undo, **more)
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,15 @@ class Facts:
     around: Around = field(default_factory=Around)
     reach: Reach = NOWHERE
     tool: str = "Bash"  # that a rule names which covers each call of the same kind
+    undo: str = "unknown"  # one of verdict.UNDO: whether a snapshot undoes it
+
+    @property
+    def undone(self):
+        """Return those of UNDONE that may hold. Whether there is a way back outside is looked for after the verdict."""
+        if self.undo == "yes":
+            return {"inside"}
+        possible = {"outside", "not"} if self.undo == "no" else set(UNDONE)
+        return possible & {self.around.undo} or possible
 
 
 def _labels(value):
@@ -252,6 +266,19 @@ class Duty:
         return YES if known == self.wanted else NO
 
 
+@dataclass(frozen=True)
+class Undone:
+    """The condition `undo`: what the call does can be undone inside, outside, or not."""
+
+    texts: tuple
+
+    def holds(self, facts):
+        possible = facts.undone
+        if possible <= set(self.texts):
+            return YES
+        return facts.around.unknown if possible & set(self.texts) else NO
+
+
 def acts_at(table, facts):
     """Return {target: "certain" or "possible"} of the targets of a table that a call acts on, or may act on."""
     found = {}
@@ -271,6 +298,10 @@ def read_condition(key, value, table):
         if not isinstance(value, bool):
             raise PolicyError("on_duty is true, while somebody is on duty, or false, while nobody is.")
         return Duty(value)
+    if key == "undo":
+        if not values or not all(each in UNDONE for each in values):
+            raise PolicyError(f"undo is one of {', '.join(UNDONE)}, or a list of them.")
+        return Undone(tuple(values))
     if not values or not all(isinstance(each, str) and each.strip(" !") for each in values):
         raise PolicyError(f"{key} must be a text or a list of texts, and not empty.")
     if len(values) > MAX_VALUES or any(len(each) > MAX_VALUE for each in values):

@@ -71,7 +71,7 @@ def _weight(shape):
 def conditions_of(shape, all_contexts):
     """Return {name: values} of what a shape's contexts have and others lack: who asks, from where, when, held."""
     found = {}
-    names = ("agent", "environment", "isolation", "labels", "at", "on_duty")
+    names = ("agent", "environment", "isolation", "labels", "at", "on_duty", "undo")
     for name in (*names, "held") if any(each["tool"] == "Bash" for each in shape.examples) else names:
         mine = {repr(context.get(name)): context.get(name) for context in shape.contexts}
         every = {repr(context.get(name)) for context in all_contexts}

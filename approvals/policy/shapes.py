@@ -10,7 +10,7 @@ import itertools
 import shlex
 from datetime import UTC, datetime, timedelta
 
-from .conditions import ISOLATION, NAMED, Around, Duty, Facts, Hours, Texts
+from .conditions import ISOLATION, NAMED, UNDONE, Around, Duty, Facts, Hours, Texts, Undone
 from .rules import CLASSES, FILE_READERS, FILE_WRITERS, WILD
 from .samples import AT_TARGETS, OF_ALL_KINDS, TOOLS_AT_TARGETS
 from .verdict import TIERS
@@ -185,7 +185,7 @@ def arounds(policies):
     return list(found.values())[:MAX_AROUND]
 
 
-NAMES = ("agent", "environment", "isolation", "labels", "at", "on_duty")
+NAMES = ("agent", "environment", "isolation", "labels", "at", "on_duty", "undo")
 
 
 def _identity(block):
@@ -203,11 +203,12 @@ def _choices(tests):
         [*({key: value} for key, value in _pairs(tests)), {}],
         _moments(tests),
         [True, False] if any(isinstance(test, Duty) for test in tests) else [None],
+        [*UNDONE] if any(isinstance(test, Undone) for test in tests) else [None],
     ]
 
 
 def _is_around(test):
-    return isinstance(test, Hours | Duty) or (type(test) is Texts and test.key in (*NAMED, "label"))
+    return isinstance(test, Hours | Duty | Undone) or (type(test) is Texts and test.key in (*NAMED, "label"))
 
 
 def _levels(tests):

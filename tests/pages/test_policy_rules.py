@@ -84,7 +84,7 @@ def test_what_the_picks_mean_is_said_in_words(form, lena, browser_of):
         (
             "add-rule",
             {"what": "writes", "then": "high"},
-            "Choose a target, an agent, an environment, hours or duty.",
+            "Choose a target, an agent, an environment, hours, duty or what undoes it.",
         ),
         ("add-rule", {"what": "writes", "then": "low", "hours": "9-17"}, "Choose the target at which they may run."),
         ("add-rule", {"what": "writes", "then": "high", "hours": "late"}, "is no span of hours"),

@@ -23,7 +23,7 @@ from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, carry_out, must, signed_in
 from workspaces.services import environments
 
-CONDITIONS = ("target", "agent", "environment", "hours", "on_duty")
+CONDITIONS = ("target", "agent", "environment", "hours", "on_duty", "undo")
 MAX_TEXT, MAX_NAMES = 200_000, 200
 WHAT = [
     ("writes", gettext_lazy("Writes: whatever may change something there")),
@@ -61,6 +61,16 @@ class RuleForm(forms.Form):
             ("false", gettext_lazy("nobody is on duty")),
         ],
     )
+    undo = forms.ChoiceField(
+        label=gettext_lazy("Where"),
+        required=False,
+        choices=[
+            ("", gettext_lazy("it can or can't be undone")),
+            ("inside", gettext_lazy("a snapshot undoes it")),
+            ("outside", gettext_lazy("it can be undone outside")),
+            ("not", gettext_lazy("it can't be undone")),
+        ],
+    )
     then = forms.ChoiceField(
         label=gettext_lazy("Then they"), choices=THEN, initial="critical", widget=forms.RadioSelect
     )
@@ -80,7 +90,9 @@ class RuleForm(forms.Form):
     def clean(self):
         said = super().clean()
         if not any((said.get(name) or "").strip() for name in CONDITIONS):
-            raise forms.ValidationError(gettext("Choose a target, an agent, an environment, hours or duty."))
+            raise forms.ValidationError(
+                gettext("Choose a target, an agent, an environment, hours, duty or what undoes it.")
+            )
         if said.get("then") in ALLOWING and not said.get("target") and "target" not in self.errors:
             self.add_error("target", gettext("Choose the target at which they may run."))
         return said

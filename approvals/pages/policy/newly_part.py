@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext, gettext_lazy
 
+from approvals.pages.policy.sentences import UNDONE
 from approvals.policy.difference import Shape, conditions_of
 from approvals.reports.policy_changes import difference
 from approvals.reports.policy_changes.scopes import Scope
@@ -81,6 +82,8 @@ def _where(shape: Shape, found: difference.Difference) -> list[str]:
             )
         elif name == "on_duty":
             said.append(gettext("while somebody is on duty") if True in values else gettext("while nobody is on duty"))
+        elif name == "undo":
+            said += [str(UNDONE[value]) for value in values if value in UNDONE]
         elif name == "labels":
             labels = [f"{key}:{value}" for each in values for key, value in each.items()]
             said.append(gettext("label %(names)s") % {"names": ", ".join(labels) or gettext("none")})

@@ -59,6 +59,11 @@ MORE = {
     "hours": gettext_lazy("at the hours %(names)s"),
 }
 DUTY = {"true": gettext_lazy("while somebody is on duty"), "false": gettext_lazy("while nobody is on duty")}
+UNDONE = {
+    "inside": gettext_lazy("where a snapshot undoes it"),
+    "outside": gettext_lazy("where it can be undone outside"),
+    "not": gettext_lazy("where it can't be undone"),
+}
 SEPARATOR = ", "
 
 
@@ -128,4 +133,6 @@ def _sentence(does: str, conditions: dict, at: str = "") -> str:
     parts = [does + (f" {at}" if at else ""), str(who)]
     parts += [gettext(says) % {"names": _names(conditions[key])} for key, says in MORE.items() if key in conditions]
     parts += [str(DUTY[text]) for text in conditions.get("on_duty", [])]
+    if undone := conditions.get("undo"):
+        parts.append(get_text_list([str(UNDONE[text]) for text in undone], gettext("or")))
     return SEPARATOR.join(parts) + "."

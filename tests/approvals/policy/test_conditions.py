@@ -320,3 +320,47 @@ def test_somebody_or_nobody_on_duty():
 def test_on_duty_is_true_or_false(value):
     with pytest.raises(PolicyError, match="on_duty is true, while somebody is on duty"):
         load_policy(f'[[when]]\non_duty = {value}\nhigh = ["calls"]')
+
+
+PUSH, WRITE, GO = "git push origin main", "echo 1 > a.txt", "curl -X POST https://example.org/pay"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "command", "context", "holds"),
+    [
+        ('"not"', PUSH, {}, True),
+        ('"outside"', PUSH, {}, True),
+        ('"inside"', PUSH, {}, False),
+        ('"not"', PUSH, {"undo": "outside"}, False),
+        ('"outside"', PUSH, {"undo": "outside"}, True),
+        ('"outside"', GO, {"undo": "not"}, False),
+        ('["outside", "not"]', GO, {}, True),
+        ('"inside"', WRITE, {}, True),
+        ('"not"', WRITE, {"undo": "not"}, False),  # a snapshot undoes it, whatever somebody says
+    ],
+)
+def test_what_undoes_a_call_is_a_condition(wanted, command, context, holds):
+    assert (
+        tier(when(f"undo = {wanted}", 'critical = ["calls"]'), "Bash", {"command": command}, **context) == "critical"
+    ) is holds
+
+
+@pytest.mark.parametrize(("context", "holds"), [({}, False), ({"undo": "not"}, False), ({"undo": "outside"}, True)])
+def test_a_way_back_that_is_not_known_yet_lets_nothing_run(context, holds):
+    text = when('undo = "outside"', 'low = ["Bash(git push origin topic)"]')
+    assert (tier(text, "Bash", {"command": "git push origin topic"}, **context) == "low") is holds
+
+
+@pytest.mark.parametrize(("wanted", "held"), [('"inside"', "critical"), ('"not"', "high")])
+def test_tools_of_other_kinds_are_undone_or_not_as_well(wanted, held):
+    text = when(f"undo = {wanted}", 'critical = ["calls"]')
+    assert tier(text, "WebFetch", {"url": "https://example.org/"}) == ("critical" if wanted == '"not"' else "high")
+    assert (tier(text, "Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}) == "critical") is (
+        held == "critical"
+    )
+
+
+@pytest.mark.parametrize("wanted", ['"maybe"', "[]", "true", '"!inside"'])
+def test_another_value_of_undo_is_refused_in_words(wanted):
+    with pytest.raises(PolicyError, match="undo is one of inside, outside, not"):
+        load_policy(when(f"undo = {wanted}"))
