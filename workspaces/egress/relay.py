@@ -44,6 +44,7 @@ class Flow:
     def __init__(self, attempt: Attempt, idle_seconds: float | None = None):
         self.attempt, self.idle_seconds = attempt, idle_seconds or IDLE_TIMEOUT
         self._limit: asyncio.Timeout | None = None
+        self._moved = 0.0  # when the limit was moved last, by the loop's clock
 
     @contextlib.asynccontextmanager
     async def idle_timeout(self):
@@ -64,7 +65,10 @@ class Flow:
         else:
             to.writer.writelines(parts)
         await to.writer.drain()
-        self._limit.reschedule(asyncio.get_running_loop().time() + self.idle_seconds)
+        now = asyncio.get_running_loop().time()
+        if now - self._moved > self.idle_seconds / 100:  # a timer for each piece would cost more than the piece
+            self._moved = now
+            self._limit.reschedule(now + self.idle_seconds)
 
 
 async def tunnel(program: Peer, host: Peer, flow: Flow, first: bytes):

@@ -1,17 +1,77 @@
 """TLS over a connection whose first bytes were read already, as a stream in the place of asyncio's own.
 
-asyncio begins TLS on a transport only if nothing of it was read, and copies each byte more often. One task reads, and
-one writes.
+asyncio begins TLS on a transport only if nothing of it was read, and copies each byte more often. What a host sends
+goes to TLS as it arrives, without a StreamReader in between. One task reads, and one writes.
 """
 
 import asyncio
 import contextlib
 import ssl
+import threading
 
 from .relay import DISCONNECTED, READ_BYTES, Peer
 
 MAX_LINE_BYTES = 256 * 1024
 RECORD_BYTES = 16 * 1024  # at most what one read of a record returns; for more, memory would be taken in vain
+
+
+_thread = threading.local()  # `received`: a buffer that each connection of the thread's loop reads into, in turn
+
+
+class Inflow(asyncio.BufferedProtocol):
+    """Gives TLS what arrives on a connection of which nothing was read; its StreamReader hears only of the end."""
+
+    def __init__(self, outer: Peer, received: ssl.MemoryBIO):
+        self._received, self._transport = received, outer.writer.transport
+        self._streams = self._transport.get_protocol()  # which the StreamWriter asks whether it may go on
+        self._came = asyncio.Event()
+        self._is_over = self._is_paused = False
+        self._error: Exception | None = None
+        self._transport.set_protocol(self)
+
+    async def wait(self):
+        """Wait until more has arrived, or the end. Raise as a StreamReader for a connection that broke."""
+        self._came.clear()
+        if self._is_paused and not self._is_over:
+            self._is_paused = False
+            self._transport.resume_reading()
+        if not self._is_over:
+            await self._came.wait()
+        if self._error is not None:
+            raise self._error
+        if self._is_over:
+            self._received.write_eof()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if not hasattr(_thread, "received"):
+            _thread.received = memoryview(bytearray(READ_BYTES))
+        return _thread.received
+
+    def buffer_updated(self, nbytes: int):
+        self._received.write(_thread.received[:nbytes])
+        self._came.set()
+        if self._received.pending >= READ_BYTES and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def eof_received(self):
+        self._end()
+        return self._streams.eof_received()
+
+    def connection_lost(self, exc: Exception | None):
+        self._error = exc
+        self._end()
+        self._streams.connection_lost(exc)
+
+    def _end(self):
+        self._is_over = True
+        self._came.set()
+
+    def pause_writing(self):
+        self._streams.pause_writing()
+
+    def resume_writing(self):
+        self._streams.resume_writing()
 
 
 class TlsStream:
@@ -24,6 +84,8 @@ class TlsStream:
         is_server = server_name is None
         self._tls = context.wrap_bio(self._received, self._sent, server_side=is_server, server_hostname=server_name)
         self._received.write(first)
+        # A host says nothing before our hello, so nothing of it was read.
+        self._inflow = None if is_server else Inflow(outer, self._received)
         self._plain = bytearray()  # read, and not taken yet
         self._is_over = self._is_closing = False
 
@@ -88,7 +150,9 @@ class TlsStream:
         return b"".join(pieces)
 
     async def _fill(self):
-        if data := await self.outer.reader.read(READ_BYTES):
+        if self._inflow is not None:
+            await self._inflow.wait()
+        elif data := await self.outer.reader.read(READ_BYTES):
             self._received.write(data)
         else:
             self._received.write_eof()
@@ -100,8 +164,8 @@ class TlsStream:
 
     def writelines(self, parts):
         if not self._is_closing:
-            for part in filter(None, parts):
-                self._tls.write(part)
+            if data := b"".join(parts):  # one record takes several parts
+                self._tls.write(data)
             self._flush()
 
     async def drain(self):
