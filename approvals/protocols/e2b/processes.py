@@ -67,9 +67,8 @@ async def update(request, message):
     """Set the size of a terminal."""
     terminal = await in_thread(_terminal, request, message)
     cols, rows = _size(message.get("pty") or {})
-    await programs.until_started(terminal)
     recording = await query_in_thread(recordings.of, terminal)
-    await client.resize(recording.end, cols, rows)
+    await programs.once_it_listens(terminal, lambda: client.resize(recording.end, cols, rows))
     return {}
 
 
@@ -155,7 +154,6 @@ def _terminal(request, message: dict) -> Terminal:
 
 
 async def _type(request, terminal: Terminal, inputs: list[dict]):
-    await programs.until_started(terminal)
     for told in inputs:
         data = _bytes(told)
         try:
@@ -166,7 +164,7 @@ async def _type(request, terminal: Terminal, inputs: list[dict]):
             continue
         except UnicodeDecodeError:
             raise invalid("The input is shown for approval, so it must be UTF-8.") from None
-        await terminals.type_into(terminal, data)
+        await programs.once_it_listens(terminal, lambda data=data: terminals.type_into(terminal, data))
 
 
 def _bytes(told: dict) -> bytes:

@@ -2,14 +2,15 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from itertools import chain
 from signal import Signals
 
 from dashboard.database.threads import query_in_thread
-from dashboard.problems import Problem, not_found
+from dashboard.problems import Problem, conflict, not_found
 from workspaces import operations
+from workspaces.drivers.base import DriverError
 from workspaces.models import Command, Operation, Terminal
 from workspaces.programs import recordings, terminals
 
@@ -85,6 +86,21 @@ async def until_started(program):
         if await query_in_thread(recording.has_started) or await query_in_thread(_is_over, program):
             return
         await asyncio.sleep(POLL_S)
+
+
+async def once_it_listens(terminal: Terminal, tell: Callable[[], Awaitable]):
+    """Tell a program something; one that has just been started does not listen yet. Problem 409 if it has ended."""
+    await until_started(terminal)
+    recording = await query_in_thread(recordings.of, terminal)
+    while (await query_in_thread(recording.status)).state == "running":
+        try:
+            await tell()
+            return
+        except DriverError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise conflict("The terminal takes no more input.") from None
+        await asyncio.sleep(POLL_S)
+    raise conflict("The terminal has ended.")
 
 
 def _is_over(program) -> bool:
