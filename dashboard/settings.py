@@ -233,9 +233,10 @@ ALLOWED_HOSTS = sorted({_desk.hostname, _public.hostname, "localhost", "127.0.0.
 CSRF_TRUSTED_ORIGINS = [HANDRAIL_DESK_URL]
 CSRF_FAILURE_VIEW = "dashboard.web.typed.form_expired"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _over_tls or HANDRAIL_DESK_IS_LOCAL
-# Cookies are not separated by port: the name keeps two Handrails on one machine apart; __Host- binds it to the host.
+# Cookies are not separated by port: the name keeps two Handrails on one machine apart; __Host- binds it to the host. It
+# has the port of the address that people use: the webs of several hosts behind that have ports of their own.
 _cookie = "__Host-handrail" if SESSION_COOKIE_SECURE else "handrail"
-_port = "" if _over_tls else f"-{HANDRAIL_PORT}"
+_port = f"-{_public.port}" if _public.port else ""
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"{_cookie}{_port}", f"{_cookie}-csrf{_port}"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 # In the session, so that a browser that refuses Secure cookies over plain http still gets its notices.
