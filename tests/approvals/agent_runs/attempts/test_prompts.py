@@ -7,7 +7,7 @@ from approvals.agent_runs.code_host.closing import lesson_in
 from approvals.models import AgentRun
 from dashboard.people.access import caller_of
 from tests.approvals.agent_runs.steps import WISH, follow
-from workspaces.models import Command, Operation, Phase
+from workspaces.models import Command, Operation, Phase, Runner, State, Workspace
 
 from .conftest import up
 
@@ -26,8 +26,10 @@ def instructions():
     return found
 
 
-def test_an_attempt_is_asked_for_a_lesson_under_the_heading_that_is_read(give, instructions):
+def test_an_attempt_is_asked_for_a_lesson_under_the_heading_that_is_read(give, instructions, settings):
     up(give(attempts=[{"agent": "claude-code", "model": "claude-x"}]))
+    here = Runner.objects.create(host=settings.HANDRAIL_HOST_NAME)
+    Workspace.objects.filter(attempt__isnull=False).update(state=State.READY, runner=here)
     text = instructions()
     assert "You work alone in this workspace" in text
     assert ".handrail/notes.md" in text
