@@ -164,6 +164,7 @@ SHORTENED = {
     "approvals/policy/globs.py": "only for rules that restrict, and for file systems without case",
     "approvals/policy/mcp.py": "only for rules that restrict; a rule that allows names the server exactly",
     "approvals/policy/paths.py": "only to find more protected paths",
+    "approvals/protocols/e2b/sandboxes.py": "64 bits of a digest of token and request; the token finds its own alone",
     "client/handrail_client/aais/presenter.py": "a digest of the whole name follows",
     "client/handrail_client/mcp/identity.py": "the letters of tools' names; a digest says which server it is",
     "client/handrail_client/mcp/messages.py": "only to find more methods that are asked about",

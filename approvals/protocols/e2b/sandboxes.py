@@ -141,7 +141,7 @@ def _find(request, key: str, verb: str = "read") -> Workspace:
     """Return the workspace of a sandbox. Problem 404 also for one that was ended."""
     workspace = lookup.find(request, key, verb)
     if workspace.state in GONE:
-        raise not_found("sandbox")
+        raise not_found("workspace of this sandbox")
     return workspace
 
 

