@@ -165,4 +165,6 @@ def _problem_of(error: Exception, request) -> Problem:
 
 
 def _json(status: int, body=None) -> HttpResponse:
-    return HttpResponse("" if body is None else json.dumps(body), status=status, content_type="application/json")
+    if body is None:
+        return HttpResponse(status=status)
+    return HttpResponse(json.dumps(body), status=status, content_type="application/json")
