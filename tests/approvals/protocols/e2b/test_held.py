@@ -10,7 +10,10 @@ from tests.support.desk import Desk
 from tests.support.product import Product
 from tests.support.waiting import until
 
-RISKY = "git push origin main"
+
+def risky() -> str:
+    """Return a command that is asked for; what was denied before would be refused at once."""
+    return f"git push origin {uuid.uuid4().hex}"
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +78,7 @@ def test_a_held_command_runs_once_it_is_approved(sdk, ground, asking):
 
 
 def test_a_denied_command_is_an_error_with_the_card_and_the_words(sdk, ground, asking):
-    wanted = ("attempt", "run", ground.key, RISKY, "120")
+    wanted = ("attempt", "run", ground.key, risky(), "120")
     thread, found = in_background(lambda: sdk(asking, ground.token, *wanted))
     ground.decide("deny", "Not on Fridays.")
     thread.join(200)
@@ -85,7 +88,7 @@ def test_a_denied_command_is_an_error_with_the_card_and_the_words(sdk, ground, a
 
 
 def test_a_command_that_nobody_decides_in_time_is_an_error_with_the_card(sdk, ground, asking):
-    seen = sdk(asking, ground.token, "attempt", "run", ground.key, RISKY, "5")
+    seen = sdk(asking, ground.token, "attempt", "run", ground.key, risky(), "5")
     [row] = ground.pending()
     assert f"/actions/{row['id']}/" in seen["words"], seen
     assert "A person has to allow this first" in seen["words"], seen
@@ -93,21 +96,23 @@ def test_a_command_that_nobody_decides_in_time_is_an_error_with_the_card(sdk, gr
 
 
 def test_a_write_of_a_protected_file_is_an_error_with_the_card(sdk, ground, asking):
-    seen = sdk(asking, ground.token, "attempt", "write", ground.key, ".git/hooks/post-commit", "true")
+    wanted = ("attempt", "write", ground.key, ".git/hooks/post-commit", f"true {uuid.uuid4().hex}")
+    seen = sdk(asking, ground.token, *wanted)
     assert "/actions/" in seen["words"], seen
     ground.decide("deny")
     assert b"post-commit" not in ground.lead.run(ground.key, "ls -AR")
 
 
 def test_a_secret_is_not_read_and_its_file_not_removed_unasked(sdk, ground, asking):
-    ground.lead.run(ground.key, "echo canary > .env")
-    seen = sdk(asking, ground.token, "attempt", "read", ground.key, ".env")
+    secret = f".env.{uuid.uuid4().hex}"
+    ground.lead.run(ground.key, f"echo canary > {secret}")
+    seen = sdk(asking, ground.token, "attempt", "read", ground.key, secret)
     assert "secrets" in seen["words"]
     assert "canary" not in json.dumps(seen)
-    told = ground.envd("filesystem.Filesystem/Remove", {"path": ".env"}, **{"Connect-Timeout-Ms": "0"})
+    told = ground.envd("filesystem.Filesystem/Remove", {"path": secret}, **{"Connect-Timeout-Ms": "0"})
     assert (told.status, told.json["code"]) == (403, "permission_denied")
     ground.decide("deny")
-    assert ground.lead.run(ground.key, "cat .env") == b"canary\n"
+    assert ground.lead.run(ground.key, f"cat {secret}") == b"canary\n"
 
 
 def test_a_terminal_that_nothing_holds_is_asked_for(ground):
