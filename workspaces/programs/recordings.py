@@ -59,9 +59,13 @@ async def recorded(program, offset: int) -> AsyncIterator[bytes]:
 
     Load `program` with `workspace__runner`.
     """
-    pieces = (await query_in_thread(of, program)).pieces(offset)
-    first = await query_in_thread(next, pieces, b"")
-    return in_threads(chain([first], pieces))
+    return in_threads(await query_in_thread(_begun, program, offset))
+
+
+def _begun(program, offset: int) -> Iterator[bytes]:
+    """Return the pieces of a recording, the first of which has been read."""
+    pieces = of(program).pieces(offset)
+    return chain([next(pieces, b"")], pieces)
 
 
 async def followed(program, offset: int) -> AsyncIterator[bytes]:
