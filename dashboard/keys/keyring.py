@@ -7,6 +7,7 @@ is bound to its place (`about`, such as a row's identity): moved to another plac
 import os
 import secrets
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -90,7 +91,7 @@ def load() -> Ring:
     except FileNotFoundError:
         with changing():
             if not path().exists():
-                _write((_fresh(),))
+                _write((fresh(),))
         found = os.stat(path())
     if found.st_mode & 0o077:
         raise Unreadable(f"Others can read {path()}; take that away (chmod 600) and try again.")
@@ -99,21 +100,28 @@ def load() -> Ring:
 
 @lru_cache(maxsize=1)
 def _read(name: str, _inode: int, _mtime_ns: int) -> Ring:
+    try:
+        return Ring(parsed(Path(name).read_text()))
+    except ValueError:
+        raise Unreadable(f"{name} is damaged: restore it from a backup.") from None
+
+
+def parsed(text: str) -> tuple[Key, ...]:
+    """Return the keys of a text as `written` makes it, newest first. Raise ValueError."""
     keys = []
-    for line in Path(name).read_text().splitlines():
+    for line in text.splitlines():
         if line and not line.startswith("#"):
-            try:
-                identity, _, key = line.partition(" ")
-                keys.append(Key(bytes.fromhex(identity), b64decode(key, validate=True)))
-            except ValueError:
-                raise Unreadable(f"{name} is damaged: restore it from a backup.") from None
+            identity, _, key = line.partition(" ")
+            keys.append(Key(bytes.fromhex(identity), b64decode(key, validate=True)))
     if not keys or any((len(key.id), len(key.bytes)) != (ID_BYTES, 32) for key in keys):
-        raise Unreadable(f"{name} is damaged: restore it from a backup.")
-    return Ring(tuple(keys))
+        raise ValueError("no keys of a ring")
+    return tuple(keys)
 
 
-def _fresh() -> Key:
-    return Key(secrets.token_bytes(ID_BYTES), secrets.token_bytes(32))
+def written(keys: Sequence[Key]) -> str:
+    """Return the text of a ring file with these keys."""
+    text = "# Keys of secrets and memory images, newest first. Without them these cannot be read.\n"
+    return text + "".join(f"{key.id.hex()} {b64encode(key.bytes).decode()}\n" for key in keys)
 
 
 def _write(keys) -> None:
@@ -121,9 +129,7 @@ def _write(keys) -> None:
     make_private(path().parent)
     for left in path().parent.glob(".ring.*.new"):  # left by a killed writer: may hold keys that were removed
         left.unlink()
-    text = "# Keys of secrets and memory images, newest first. Without them these cannot be read.\n"
-    text += "".join(f"{key.id.hex()} {b64encode(key.bytes).decode()}\n" for key in keys)
-    replace_file(path(), text.encode())
+    replace_file(path(), written(keys).encode())
 
 
 @contextmanager
@@ -149,13 +155,22 @@ def steady():
         yield load()
 
 
-def add_key() -> Ring:
-    """Add a new newest key; the others stay. Return the new ring."""
+def fresh() -> Key:
+    """Return a new key, which is in no ring yet."""
+    return Key(secrets.token_bytes(ID_BYTES), secrets.token_bytes(32))
+
+
+def add(keys: Sequence[Key], *, first: bool) -> Ring:
+    """Add keys that are not in the ring yet. With `first` they are the newest ones, in their order. Return the ring."""
     load()
     with changing():
-        ring = load()
-        _write((_fresh(), *ring.keys))
+        ring = load().keys
+        _write((*keys, *_without(ring, keys)) if first else (*ring, *_without(keys, ring)))
         return load()
+
+
+def _without(keys: Sequence[Key], others: Sequence[Key]) -> list[Key]:
+    return [key for key in keys if key not in others]
 
 
 def keep_only(needed) -> Ring:

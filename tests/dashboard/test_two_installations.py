@@ -198,7 +198,7 @@ def test_a_key_that_one_host_added_to_the_ring_is_needed_by_the_others(keys_of, 
     first = keys_of("a", "host-a")
     identity.register()
     shutil.copytree(first, keys_of("b", "host-b"), dirs_exist_ok=True)
-    keyring.add_key()
+    keyring.add((keyring.fresh(),), first=True)
     bootstrap.same_keys_as_others()  # it can read all that host-a encrypts
     identity.register()
     keys_of("a", "host-a")

@@ -33,6 +33,7 @@ from workspaces.runner import (
     redacted_files,
     scrub,
     secret_scan,
+    shared_ring,
     snapshot_folders,
     snapshots,
     stored,
@@ -67,6 +68,7 @@ def application(daemon) -> web.Application:
     app.add_routes(scrub.routes)
     app.add_routes(installed_routes)
     app.add_routes(recorded.routes)
+    app.add_routes(shared_ring.routes)
     app.add_routes(snapshot_folders.routes)
     app.add_routes(stored.routes)
     app.add_routes(uploaded.routes)

@@ -1,5 +1,8 @@
 """Every value that is encrypted with the keys of the ring: encrypt them anew, and read or forget them."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from dashboard.keys import keyring, sealed_files
 from dashboard.workers.failpoints import failpoint
 from workspaces import extensions
@@ -20,15 +23,40 @@ def encrypted_columns():
     ]
 
 
-def rotate(say=print) -> keyring.Ring:
+class HandOn(Protocol):
+    """Gives keys to the other hosts that share the database."""
+
+    def __call__(self, keys: Sequence[keyring.Key], *, first: bool = False, only: bool = False) -> None:
+        """Add keys to each ring; `first`: as the newest; `only`: without what nothing there needs. May raise."""
+
+
+def _to_nobody(keys, *, first=False, only=False):
+    """Do nothing: the database has one host."""
+
+
+def rotate(say=print, hand_on: HandOn = _to_nobody) -> keyring.Ring:
     """Add a key, encrypt all values with it and remove the old keys. A rotation that was killed continues.
 
-    A value that was encrypted with an old key meanwhile keeps that key in the ring until the next rotation.
+    A value that was encrypted with an old key meanwhile keeps that key in the ring until the next rotation. Every host
+    has the new key before any of them encrypts with it, and encrypts with it before the old ones go.
     """
-    ring = keyring.load()
-    if len(ring.keys) == 1:
-        ring = keyring.add_key()
-        failpoint("rotate.added")
+    fresh = (keyring.fresh(),)
+    hand_on(fresh)
+    ring = keyring.add(fresh, first=True)
+    failpoint("rotate.added")
+    hand_on(ring.keys, first=True)
+    moved, unreadable = _encrypt_anew(ring)
+    failpoint("rotate.moved")
+    ring = keyring.keep_only(_needed)
+    hand_on(ring.keys, first=True, only=True)
+    say(f"Encrypted {moved} values with a new key. Keys in the ring: {len(ring.keys)}.")
+    if unreadable:
+        say(f"{unreadable} could not be read with any key of the ring and were not changed: set those secrets again.")
+    return ring
+
+
+def _encrypt_anew(ring: keyring.Ring) -> tuple[int, int]:
+    """Return how many values were encrypted with the newest key, and how many cannot be read."""
     moved = unreadable = 0
     for rows, about in encrypted_columns():
         for row in list(rows):
@@ -42,12 +70,7 @@ def rotate(say=print) -> keyring.Ring:
                 continue
             # Skips a row whose value was changed meanwhile; that value is encrypted with the new key.
             moved += rows.filter(pk=row.pk, value=bytes(row.value)).update(value=fresh)
-    failpoint("rotate.moved")
-    ring = keyring.keep_only(_needed)
-    say(f"Encrypted {moved} values with a new key. Keys in the ring: {len(ring.keys)}.")
-    if unreadable:
-        say(f"{unreadable} could not be read with any key of the ring and were not changed: set those secrets again.")
-    return ring
+    return moved, unreadable
 
 
 def forget_unreadable() -> int:

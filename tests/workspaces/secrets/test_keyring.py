@@ -30,7 +30,7 @@ def own_ring(tmp_path, monkeypatch):
 def test_the_newest_key_encrypts_and_all_decrypt():
     old = keyring.load()
     written = old.encrypt(b"value", "here")
-    ring = keyring.add_key()
+    ring = keyring.add((keyring.fresh(),), first=True)
     assert [key.id for key in ring.keys[1:]] == [old.newest.id]
     assert ring.decrypt(written, "here") == b"value"
     assert keyring.key_id(ring.encrypt(b"value", "here")) == ring.newest.id != old.newest.id
@@ -105,6 +105,40 @@ def test_rotation_loses_nothing_and_removes_the_old_key(filled):
     ring = rotation.rotate(say=lambda said: None)
     assert (len(ring.keys), ring.newest.id != old.newest.id) == (1, True)
     assert readable(ring) == filled
+
+
+def test_no_host_encrypts_with_a_key_that_another_one_lacks(filled):
+    old, handed_on = keyring.load().newest, []
+
+    def hand_on(keys, *, first=False, only=False):
+        own, needed = keyring.load().keys, rotation._needed()
+        handed_on.append((list(keys), first, only, own, needed))
+
+    ring = rotation.rotate(say=lambda said: None, hand_on=hand_on)
+    assert handed_on == [
+        ([ring.newest], False, False, (old,), {old.id}),
+        ([ring.newest, old], True, False, (ring.newest, old), {old.id}),
+        ([ring.newest], True, True, (ring.newest,), {ring.newest.id}),
+    ]
+
+
+def test_a_host_that_does_not_take_the_key_ends_a_rotation_before_it_begins(filled):
+    old = keyring.load()
+
+    def hand_on(keys, **how):
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        rotation.rotate(say=lambda said: None, hand_on=hand_on)
+    assert (keyring.load(), readable(old)) == (old, filled)
+
+
+def test_keys_of_another_host_are_older_ones_until_they_are_the_newest():
+    own, other = keyring.load().newest, keyring.fresh()
+    assert keyring.add((other,), first=False).keys == (own, other)
+    assert keyring.add((other,), first=False).keys == (own, other)
+    assert keyring.add((other, own), first=True).keys == (other, own)
+    assert keyring.parsed(keyring.written((other, own))) == (other, own)
 
 
 @pytest.mark.django_db(transaction=True)
