@@ -138,6 +138,42 @@ def test_a_backup_has_the_heads_and_not_the_packs(kept, desk, bucket, tmp_path):
     assert (head["generation"] > 1, len(head["id"]), bool(head["etag"])) == (True, 32, True)
 
 
+def test_a_database_of_yesterday_opens_a_bucket_of_today(s3, new_product, tmp_path):
+    """What the bucket has since the backup is not missed: what the database names is there, and work goes on."""
+    where = {"HANDRAIL_BUCKET": bucket_of(s3), **s3.environ}
+    lost = new_product(**where)
+    lost.start()
+    desk = Desk(lost, agent := lost.agent_token("yesterday"))
+    key = desk.create()["key"]
+    desk.run(key, "echo one > a; echo kept > kept")
+    first = desk.post(f"/workspaces/{key}/snapshots").json["number"]
+    assert lost.manage("backup", str(tmp_path / "backup")).returncode == 0
+    desk.run(key, "echo two > a; rm kept; head -c 3000000 /dev/urandom > noise")
+    desk.post(f"/workspaces/{key}/snapshots")
+    keeper = Desk(lost, lost.person_token("keeper", "admin"))
+    keeper.post("/storage/collect", {}, expect=202)
+    assert until(lambda: ended(keeper, "collect"))["ok"]
+    lost.clean_up()
+
+    again = new_product(**where)
+    done = again.manage("restore", str(tmp_path / "backup"))
+    assert done.returncode == 0, done.stderr
+    again.start()
+    desk = Desk(again, agent)
+    assert next(each["number"] for each in desk.get(f"/workspaces/{key}/snapshots").json["snapshots"]) == first
+    assert desk.get(f"/workspaces/{key}/files/kept?snapshot={first}").body == b"kept\n"
+    desk.post(f"/workspaces/{key}/resume", expect=202)
+    assert desk.settled(key)["state"] == "ready"
+    assert desk.get(f"/workspaces/{key}/files/a").body == b"one\n"
+    desk.run(key, "echo three > a")
+    third = desk.post(f"/workspaces/{key}/snapshots").json["number"]
+    assert desk.get(f"/workspaces/{key}/files/a?snapshot={third}").body == b"three\n"
+    keeper = Desk(again, again.person_token("keeper", "admin"))
+    keeper.post("/storage/check", {"full": True}, expect=202)
+    checked = until(lambda: ended(keeper, "check"))
+    assert (checked["ok"], checked["outcome"].get("ok")) == (True, True), checked
+
+
 def test_a_bucket_that_goes_away_is_named_and_comes_back(tmp_path, require, new_product):
     with seaweed(tmp_path / "seaweed", require) as own:
         product = new_product(HANDRAIL_BUCKET=bucket_of(own), **own.environ)
