@@ -6,7 +6,7 @@ from workspaces.secrets import rotation
 
 
 class Command(BaseCommand):
-    help = "Encrypt all secrets with a new key, on all hosts, and remove the old ones; Handrail may run meanwhile."
+    help = "Encrypt all secrets with a new key on all hosts, and remove the old ones; Handrail may run meanwhile."
     requires_system_checks = []
 
     def add_arguments(self, parser):
