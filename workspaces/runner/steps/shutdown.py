@@ -145,7 +145,9 @@ async def end_snapshot(job: Job, **how) -> str:
             failpoint("down.snapshot")
             return ""
         except (StoreError, DriverError, OSError) as error:
-            logger.exception("the snapshot at the end of %s is missing", job.workspace.pk)
+            # A driver says in words why files can't be reached, as when a node was lost: no fault of this program.
+            trace = None if isinstance(error, DriverError) else error
+            logger.warning("the snapshot at the end of %s is missing: %s", job.workspace.pk, error, exc_info=trace)
             return f"A snapshot could not be taken yet: {error}. The files on disk are unchanged."
 
 
