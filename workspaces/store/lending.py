@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from .errors import StoreError
@@ -36,11 +36,12 @@ def lending(
     `known` returns the stat cache of the open tree.
     """
     with ExitStack() as stack:
-        try:
+        lender = None
+        with suppress(StoreError):
             live = stack.enter_context(tree.opened()) if tree is not None else None
-        except StoreError:
-            live = None
-        yield Lender(live.root, known(live), read) if live is not None and live.is_ctime_trusted() else None
+            if live is not None and live.is_ctime_trusted():
+                lender = Lender(live.root, known(live), read)
+        yield lender
 
 
 class Lender:
@@ -88,13 +89,17 @@ class Lender:
         folder = os.fsdecode(above)
         known = self._known.get(folder)
         if known is None:
-            cached = self._folders.get(folder)
-            known = self._known[folder] = self._files(cached) if cached else {}
+            known = self._known[folder] = self._files(self._folders.get(folder))
         found, key = known.get(name, (None, b""))
         is_it = found is not None and (found.content, found.size) == (entry.content, entry.size)
         return key if is_it and not (found.flags | entry.flags) & TORN else None
 
-    def _files(self, cached: CachedFolder) -> dict[bytes, tuple[Entry, bytes]]:
-        keys = cached.key_of_each()
-        entries = (entry for entry in self._read(cached.tree) if entry.size >= LEAST)
+    def _files(self, cached: CachedFolder | None) -> dict[bytes, tuple[Entry, bytes]]:
+        """Return {name: (entry, stat key)}; nothing of a folder that a garbage collection has removed meanwhile."""
+        try:
+            folder = self._read(cached.tree) if cached else ()
+        except StoreError:
+            return {}
+        keys = cached.key_of_each() if cached else {}
+        entries = (entry for entry in folder if entry.size >= LEAST)
         return {one.name: (one, keys[name]) for one in entries if (name := os.fsdecode(one.name)) in keys}

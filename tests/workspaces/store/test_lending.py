@@ -91,6 +91,17 @@ def test_a_fork_is_the_same_and_takes_no_room(place, store, origin):
         assert file.read(11) == store.read(tree, b"d/e/c", 0, 11)
 
 
+def test_a_fork_is_whole_after_another_process_has_collected_what_the_lender_was(place, store, origin):
+    time.sleep(0.1)
+    tree = store.snapshot(LocalTree(origin), hold=0).tree
+    (origin / "d" / "new").write_bytes(b"not kept")
+    time.sleep(0.1)
+    store.snapshot(LocalTree(origin), hold=0)
+    assert Store.open(place / "store").gc([tree]).removed_objects
+    made, _ = fork(place, store, tree, origin)
+    assert store.snapshot(LocalTree(made), thorough=True).tree == tree
+
+
 @pytest.mark.parametrize("how", ["written", "replaced", "a link", "moved", "gone", "time set back"])
 def test_what_has_changed_since_is_not_lent(place, store, origin, how):
     tree = settled(store, origin)
