@@ -8,6 +8,7 @@ arguments (TAKEN), and the event is put behind the hook's command as a here-docu
 that reads it.
 """
 
+import posixpath
 import re
 import shlex
 from urllib.parse import urlsplit
@@ -128,8 +129,7 @@ class Cursor(Dialect):
         of_call |= {"call_id": text(event, "tool_use_id")}
         if name in BEFORE:
             session(event, "conversation_id")
-            cwd = path(event, "cwd") or _folder(event)
-            return Before(session=text(event, "conversation_id"), cwd=cwd, **of_call)
+            return Before(session=text(event, "conversation_id"), cwd=_works_in(event, tool, arguments), **of_call)
         of_call |= {"session": text(event, "conversation_id"), "cwd": _folder(event), "event": name}
         if name == "postToolUseFailure":
             return After(error=text_or_none(event, "error_message"), failed=True, **of_call)
@@ -138,7 +138,7 @@ class Cursor(Dialect):
     def canonical(self, tool: str, arguments: dict) -> tuple[str, dict]:
         if tool.startswith(MCP):  # `_named` has put the server before the tool
             return f"mcp__{tool.removeprefix(MCP)}", arguments
-        if tool == "Shell" and isinstance(arguments, dict):  # its folder is the event's too
+        if tool == "Shell" and isinstance(arguments, dict):  # its folder is that of the call, see `_works_in`
             arguments = {name: value for name, value in arguments.items() if name != "cwd"}
         return super().canonical(tool, arguments)
 
@@ -234,6 +234,15 @@ def _end(name: str, event: dict, *, is_shell: bool) -> dict:
     status = told.get("exitCode")
     end = {"failed": True} if isinstance(status, int) and status else shell_end(status)
     return {"response": text_or_none(told, "output")} | end
+
+
+def _works_in(event: dict, tool: str, arguments) -> str | None:
+    """Return the folder in which a call runs: that which a shell command names, else the event's. Problem 422."""
+    own = path(arguments, "cwd") if tool == "Shell" and isinstance(arguments, dict) else None
+    here = path(event, "cwd")
+    if own and (not here or posixpath.isabs(own)):
+        return posixpath.join(_folder(event) or "/", own)
+    return here or _folder(event)
 
 
 def _folder(event: dict) -> str | None:

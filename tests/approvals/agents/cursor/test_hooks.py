@@ -53,6 +53,20 @@ def test_a_shell_command_is_judged_in_its_folder_and_is_asked_about_once(send):
 
 
 @pytest.mark.parametrize(
+    ("event_folder", "named", "judged"),
+    [
+        ({}, "/etc", "/etc"),
+        ({"cwd": FOLDER}, "/etc", "/etc"),
+        ({}, "web", f"{FOLDER}/web"),
+        ({"cwd": f"{FOLDER}/web"}, "web", f"{FOLDER}/web"),
+    ],
+)
+def test_a_shell_command_is_judged_where_it_says_that_it_runs(event_folder, named, judged):
+    call = event("preToolUse", tool_name="Shell", tool_input=LIST | {"cwd": named}, tool_use_id="c1", **event_folder)
+    assert CURSOR.read(call).cwd == judged
+
+
+@pytest.mark.parametrize(
     ("name", "told", "tool"),
     [
         ("beforeShellExecution", PUSH | {"cwd": FOLDER, "sandbox": False}, "Bash"),
