@@ -49,7 +49,6 @@ WAITING_INPUT = 1024 * 1024  # typed bytes that are buffered here while the prog
 LONGEST_REPLY = 4096
 NOTED_S = 4.0  # how long the last word on an ended program waits for the runner's
 LONGEST_NAME = 60
-LONGEST_ASKED = 16 * 1024  # bytes of input in one request for approval
 RECHECK_PAUSE = 1.0  # least seconds between two checks of the caller, however many events the team has
 
 
@@ -309,7 +308,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
 
     async def _ask(self, data: bytes):
         """Request approval of the input and close with the action's id; Handrail itself types approved input."""
-        if len(data) > LONGEST_ASKED:
+        if len(data) > terminals.LONGEST_ASKED:
             await self.close(TYPED_TOO_MUCH)
             return
 

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from dashboard.database.threads import query_in_thread
 from dashboard.models import Actor
-from dashboard.problems import Problem, conflict, not_allowed
+from dashboard.problems import Problem, conflict, invalid, not_allowed
 from workspaces import operations
 from workspaces.models import EndCode, Operation, Phase, ReasonCode, State, Terminal
 from workspaces.operations import endings, needs_approval
@@ -19,6 +19,7 @@ from workspaces.shim import client
 from workspaces.shim.record import Exit
 
 SHELL = ["bash", "-l"]
+LONGEST_ASKED = 16 * 1024  # bytes of input in one request for approval
 OF_END = ("exit_status", "signal", "error", "oom_kills")  # what the words about an end need
 # Why a terminal ended, by the kind of the operation that ends all programs of a workspace.
 ENDED_BY = {
@@ -97,6 +98,10 @@ def check_typing(terminal: Terminal, data: bytes, *, by: Actor):
     """Raise needs_approval.AskFirst if a person has to allow this input. Load it with its workspace's environment."""
     if not takes_typing_of(terminal, by):
         raise not_allowed("Agents type only into terminals that agents opened.")
+    if not needs_approval.must_ask(terminal.workspace, by):
+        return
+    if len(data) > LONGEST_ASKED:
+        raise invalid(f"Input that a person has to allow has at most {LONGEST_ASKED:,} bytes.")
     wish = {"terminal": str(terminal.pk), "name": name_of(terminal), "text": data.decode()}
     needs_approval.require(terminal.workspace, "type", wish, by=by)
 
