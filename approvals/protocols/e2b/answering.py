@@ -3,6 +3,8 @@
 import functools
 import json
 import logging
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
 from asgiref.sync import sync_to_async
@@ -14,7 +16,7 @@ from pydantic import ValidationError
 
 from approvals.protocols.e2b import wire
 from dashboard.database.threads import query_in_thread
-from dashboard.door.entering import let_in, name_of, refuse_held_back
+from dashboard.door.entering import let_in, let_in_socket, name_of, refuse_held_back
 from dashboard.door.walk import takes_tokens
 from dashboard.people.tokens import find_token
 from dashboard.problems import Problem, invalid, of_text
@@ -23,6 +25,8 @@ from workspaces.models import State
 
 logger = logging.getLogger("handrail.e2b")
 SANDBOX = "E2b-Sandbox-Id"  # the header by which envd's calls name their sandbox
+RECHECK_S = 10.0  # between two looks at who reads a stream, and at most between two messages of a silent one
+READS = "POST /e2b/envd/process.Process/Connect"  # what a stream goes on as, whatever began it
 GONE = (State.STOPPED, State.ARCHIVED, State.FAILED)  # what a client takes for a sandbox that was killed
 
 
@@ -116,6 +120,27 @@ def authenticate(request):
         raise Problem(403, "This token may not do that.")
     if key := request.headers.get(SANDBOX):  # the door knows a workspace by its address alone
         refuse_held_back(request.auth, name_of(request.method, request.resolver_match.route), key)
+
+
+async def while_seen(request, messages: AsyncIterator, look: Callable) -> AsyncIterator:
+    """Yield messages while the caller may see them: a stream outlives a revoked token and a lost membership.
+
+    `look()` raises Problem once the caller, as of then in request.auth, does not see what they are about.
+    """
+    checked = time.monotonic()
+    async with aclosing(messages):
+        async for message in messages:
+            if time.monotonic() - checked >= RECHECK_S:
+                await query_in_thread(_look_again, request, look)
+                checked = time.monotonic()
+            yield message
+
+
+def _look_again(request, look: Callable):
+    request.auth = let_in_socket(find_token(wire.token_in(request.headers)), READS)
+    if request.auth is None:
+        raise Problem(401, "The API key is valid no more.")
+    look()
 
 
 def sandbox_of(request, verb: str = "read"):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from approvals.evaluation.calls import root_of
 from approvals.protocols.e2b.wire import EXISTS
 from dashboard.problems import Problem, invalid, not_found
-from workspaces.changes import history
+from workspaces.changes import guarded, history
 from workspaces.changes.history import FIRST_S, LAST_S, LIVE, Item
 
 TYPES = {"file": "FILE_TYPE_FILE", "folder": "FILE_TYPE_DIRECTORY", "symlink": "FILE_TYPE_SYMLINK"}
@@ -63,10 +63,20 @@ def below(workspace, folder: bytes, depth: int) -> list[dict]:
     for item in sorted(items, key=lambda item: item.name):
         found.append(entry(workspace, folder, item))
         if item.type == "folder" and depth > 1:
-            found += below(workspace, posixpath.join(folder, item.name), depth - 1)
+            found += _inside(workspace, posixpath.join(folder, item.name), depth - 1)
         if len(found) > MOST_ENTRIES:
             raise invalid(f"The folder holds more than {MOST_ENTRIES:,} entries. List less of it.")
     return found
+
+
+def _inside(workspace, folder: bytes, depth: int) -> list[dict]:
+    """Return what `below` does; nothing of a folder that has gone meanwhile, or that holds secrets and is not shown."""
+    try:
+        return below(workspace, folder, depth)
+    except Problem as problem:
+        if problem.status != 404 and problem.extra.get("code") != guarded.CODE:
+            raise
+        return []
 
 
 def entry(workspace, folder: bytes, item: Item) -> dict:

@@ -34,9 +34,11 @@ async def contents(request):
 
 def _read(request) -> HttpResponse:
     workspace = sandbox_of(request)
-    raw = entries.inside(workspace, request.GET.get("path", ""))
+    if not (path := request.GET.get("path")):
+        raise invalid("path is missing.")
+    raw = entries.inside(workspace, path)
     if entries.stat_of(workspace, raw)["type"] == entries.TYPES["folder"]:
-        raise Problem(400, f"{request.GET['path']} is a folder.")
+        raise Problem(400, f"{path} is a folder.")
     return download(request, history.stream_file(workspace, LIVE, raw))
 
 
@@ -56,8 +58,8 @@ def _write_one(request, path: str, data: bytes) -> dict:
     lifecycle.resume_for_use(workspace, by=request.auth.actor)
     lifecycle.wait_until_ready(workspace)
     file_writes.write_file(workspace, raw, data, by=request.auth.actor)
-    told = history.path_fields("path", raw) | {"bytes": len(data)}
-    lifecycle.record(workspace, request.auth.actor, "file.written", told)
+    fields = history.path_fields("path", raw) | {"bytes": len(data)}
+    lifecycle.record(workspace, request.auth.actor, "file.written", fields)
     return entries.written(workspace, raw)
 
 

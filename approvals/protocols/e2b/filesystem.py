@@ -6,8 +6,9 @@ import uuid
 
 from approvals.evaluation.calls import root_of
 from approvals.protocols.e2b import entries, held, watching, wire
-from approvals.protocols.e2b.answering import in_thread, sandbox_of, streamed, unary
+from approvals.protocols.e2b.answering import in_thread, sandbox_of, streamed, unary, while_seen
 from dashboard.database.threads import query_in_thread
+from dashboard.live.long_poll import place_for
 from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import lifecycle, operations
 from workspaces.changes import file_writes, history
@@ -107,10 +108,11 @@ def _remove(request, path: str):
 @streamed()
 async def watch_dir(request, message):
     """Tell what changes in a folder until the client goes."""
-    watcher = await in_thread(_watcher, request, message)
-    yield {"start": {}}
-    async for event in watching.followed(watcher):
-        yield {"filesystem": event} if event else {"keepalive": {}}
+    with place_for(request.auth):
+        watcher = await in_thread(_watcher, request, message)
+        yield {"start": {}}
+        async for event in while_seen(request, watching.followed(watcher), lambda: sandbox_of(request)):
+            yield {"filesystem": event} if event else {"keepalive": {}}
 
 
 @unary

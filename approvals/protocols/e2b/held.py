@@ -26,26 +26,26 @@ async def carried_out(caller, wanted: AskFirst, idempotency_key: str, seconds: f
     Problem 403 names the card, if nobody has answered by then or if the answer was no; 409 if it failed.
     """
     ask = partial(_ask, caller, wanted, idempotency_key)
-    told = await sync_to_async(ask)()
-    if _is_open(told) and seconds > 0:
+    asked = await sync_to_async(ask)()
+    if _is_open(asked) and seconds > 0:
         with place_for(caller):
-            told = await wait_for(
+            asked = await wait_for(
                 ask,
-                lambda told: not _is_open(told),
+                lambda asked: not _is_open(asked),
                 team_ids=caller.team_ids,
-                subject=told["action"]["id"],
+                subject=asked["action"]["id"],
                 timeout=seconds,
             )
-    if _is_open(told):
-        raise Problem(403, f"A person has to allow this first: {told['url']} It is done once it is approved.")
-    if told["made"] is None and told["status"] != Status.SUCCEEDED:
-        note = (told["result"] or {}).get("reason") or f"It was {told['status']}."
-        raise Problem(409, f"{note} {told['url']}")
-    return told["made"]
+    if _is_open(asked):
+        raise Problem(403, f"A person has to allow this first: {asked['url']} It is done once it is approved.")
+    if asked["made"] is None and asked["status"] != Status.SUCCEEDED:
+        note = (asked["result"] or {}).get("reason") or f"It was {asked['status']}."
+        raise Problem(409, f"{note} {asked['url']}")
+    return asked["made"]
 
 
-def _is_open(told: dict) -> bool:
-    return told["made"] is None and told["status"] in OPEN
+def _is_open(asked: dict) -> bool:
+    return asked["made"] is None and asked["status"] in OPEN
 
 
 def _ask(caller, wanted: AskFirst, idempotency_key: str) -> dict:

@@ -7,11 +7,12 @@ import uuid
 
 from approvals.evaluation.calls import root_of
 from approvals.protocols.e2b import held, programs, wire
-from approvals.protocols.e2b.answering import in_thread, sandbox_of, streamed, unary
-from approvals.protocols.e2b.wire import messages_in
+from approvals.protocols.e2b.answering import RECHECK_S, in_thread, sandbox_of, streamed, unary, while_seen
+from approvals.protocols.e2b.wire import messages_in, part
 from dashboard.database.threads import query_in_thread
 from dashboard.problems import Problem, invalid, not_allowed
 from workspaces import lifecycle
+from workspaces.api import lookup, schemas
 from workspaces.models import Command, Terminal
 from workspaces.operations.needs_approval import AskFirst
 from workspaces.programs import recordings, terminals
@@ -20,7 +21,6 @@ from workspaces.shim import client
 
 SHELLS = ("/bin/bash", "bash", "/bin/sh", "sh")
 NO_INPUT = "A command has no input here. Start a terminal with `pty`, and type into that."
-PING_S = 30.0  # between two signs of life of a silent stream where the client names no other interval
 OWN_USER = ("", "user")  # a program runs as the workspace's own user, which the SDKs call so
 # What the SDKs set in each terminal, as every terminal here has it.
 TERMINAL_VARIABLES = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
@@ -35,7 +35,7 @@ async def start(request, message):
     except AskFirst as wanted:
         program = await held.carried_out(request.auth, wanted, key, held.patience(seconds))
     program = await query_in_thread(_loaded, program)
-    async for event in programs.events(program, 0, _ping_s(request)):
+    async for event in _seen(request, program, 0):
         yield event
 
 
@@ -44,8 +44,17 @@ async def connect(request, message):
     """Follow a process from now on."""
     program = await query_in_thread(_find, request, message)
     recording = await query_in_thread(recordings.of, program)
-    async for event in programs.events(program, await query_in_thread(recording.length), _ping_s(request)):
+    async for event in _seen(request, program, await query_in_thread(recording.length)):
         yield event
+
+
+def _seen(request, program: Command | Terminal, offset: int):
+    """Return the events of a program for as long as the caller may see it."""
+    return while_seen(
+        request,
+        programs.events(program, offset, _ping_s(request)),
+        lambda: programs.require_seen(lookup.find(request, program.workspace.key), request.auth.actor, program),
+    )
 
 
 @unary
@@ -58,7 +67,7 @@ async def list_processes(request, message):
 @unary
 async def send_input(request, message):
     """Type into a terminal."""
-    await _type(request, await in_thread(_terminal, request, message), [message.get("input") or {}])
+    await _type(request, await in_thread(_terminal, request, message), [part(message, "input")])
     return {}
 
 
@@ -66,7 +75,7 @@ async def send_input(request, message):
 async def update(request, message):
     """Set the size of a terminal."""
     terminal = await in_thread(_terminal, request, message)
-    cols, rows = _size(message.get("pty") or {})
+    cols, rows = _size(part(message, "pty"))
     recording = await query_in_thread(recordings.of, terminal)
     await programs.once_it_listens(terminal, lambda: client.resize(recording.end, cols, rows))
     return {}
@@ -91,29 +100,30 @@ async def close_stdin(request, message):
 async def stream_input(request, messages):
     """Type into a terminal what comes in one request: the program gets it once the request has ended."""
     first, *rest = messages or [{}]
-    terminal = await in_thread(_terminal, request, first.get("start") or {})
-    await _type(request, terminal, [(told["data"] or {}).get("input") or {} for told in rest if "data" in told])
+    terminal = await in_thread(_terminal, request, part(first, "start"))
+    await _type(request, terminal, [part(part(one, "data"), "input") for one in rest if "data" in one])
     yield {}
 
 
 def _start(request, message: dict, seconds: float | None, key: str) -> Command | Terminal:
-    config = message.get("process") or {}
+    config, pty = part(message, "process"), part(message, "pty")
     words = [config.get("cmd") or "", *(config.get("args") or [])]
     if wire.user_in(request.headers) not in OWN_USER:
         raise not_allowed("Programs run as the sandbox's own user. Leave `user` out.")
-    if not all(isinstance(word, str) for word in words):
-        raise invalid("cmd and args are texts.")
-    workspace = sandbox_of(request, "type_in_terminal" if message.get("pty") else "use_workspace")
-    cwd, env = config.get("cwd") or "", config.get("envs") or {}
+    cwd, env = config.get("cwd") or "", part(config, "envs")
+    if not all(isinstance(word, str) for word in [*words, cwd]):
+        raise invalid("cmd, args and cwd are texts.")
+    workspace = sandbox_of(request, "type_in_terminal" if pty else "use_workspace")
     cwd = posixpath.join(root_of(workspace), cwd) if cwd else ""
-    if message.get("pty"):
-        return commands.open_terminal(workspace, _terminal_wish(words, cwd, env, message["pty"]), by=request.auth.actor)
+    if pty:
+        return commands.open_terminal(workspace, _terminal_wish(words, cwd, env, pty), by=request.auth.actor)
     if message.get("stdin"):
         raise Problem(501, NO_INPUT)
     is_shell = words[0] in SHELLS and len(words) > 2 and words[-2] == "-c" and set(words[1:-2]) <= {"-l"}
     wish = {"command": words[-1]} if is_shell else {"argv": words}
     wish |= {"timeout_s": wire.whole_seconds(seconds)}
     wish |= {name: value for name, value in (("cwd", cwd), ("env", env)) if value}
+    wish = schemas.NewCommand(**wish).model_dump(exclude_none=True)
     return commands.run_command(workspace, wish, by=request.auth.actor, idempotency_key=key)
 
 
@@ -122,11 +132,12 @@ def _terminal_wish(words: list[str], cwd: str, env: dict, pty: dict) -> dict:
     cols, rows = _size(pty)
     own = [f"{name}={value}" for name, value in env.items() if TERMINAL_VARIABLES.get(name) != value]
     before = ["env", *(["-C", cwd] if cwd else []), *own]
-    return {"argv": words if len(before) == 1 else [*before, *words], "cols": cols, "rows": rows}
+    argv = words if len(before) == 1 else [*before, *words]
+    return schemas.NewTerminal(argv=argv, cols=cols, rows=rows).model_dump()
 
 
 def _size(pty: dict) -> tuple[int, int]:
-    size = pty.get("size") or {}
+    size = part(pty, "size")
     cols, rows = size.get("cols", 80), size.get("rows", 24)
     if not all(type(number) is int and 1 <= number <= 1000 for number in (cols, rows)):
         raise invalid("A terminal has 1 to 1,000 columns and rows.")
@@ -154,8 +165,8 @@ def _terminal(request, message: dict) -> Terminal:
 
 
 async def _type(request, terminal: Terminal, inputs: list[dict]):
-    for told in inputs:
-        data = _bytes(told)
+    for given in inputs:
+        data = _bytes(given)
         try:
             await query_in_thread(lambda data=data: terminals.check_typing(terminal, data, by=request.auth.actor))
         except AskFirst as wanted:
@@ -167,11 +178,11 @@ async def _type(request, terminal: Terminal, inputs: list[dict]):
         await programs.once_it_listens(terminal, lambda data=data: terminals.type_into(terminal, data))
 
 
-def _bytes(told: dict) -> bytes:
-    if "pty" not in told:
+def _bytes(given: dict) -> bytes:
+    if "pty" not in given:
         raise Problem(501, NO_INPUT)
     try:
-        return base64.b64decode(told["pty"], validate=True)
+        return base64.b64decode(given["pty"], validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise invalid("Input is base64.") from None
 
@@ -193,4 +204,4 @@ def _config(program: Command | Terminal) -> dict:
 
 def _ping_s(request) -> float:
     text = request.headers.get("Keepalive-Ping-Interval", "")
-    return max(1.0, float(text)) if text.isdecimal() and len(text) < 5 else PING_S
+    return min(max(1.0, float(text)), RECHECK_S) if text.isdecimal() and len(text) < 5 else RECHECK_S

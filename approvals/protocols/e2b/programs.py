@@ -7,6 +7,7 @@ from contextlib import aclosing
 from itertools import chain
 from signal import Signals
 
+from approvals.protocols.e2b.wire import part
 from dashboard.database.threads import query_in_thread
 from dashboard.problems import Problem, conflict, not_found
 from workspaces import operations
@@ -32,7 +33,7 @@ def running(workspace, actor) -> list[Command | Terminal]:
 
 def find(workspace, actor, message: dict) -> Command | Terminal:
     """Return the program that a message selects by its number. Problem 404."""
-    pid = (message.get("process") or {}).get("pid")
+    pid = part(message, "process").get("pid")
     recent = chain(*(rows.order_by("-created_at")[:RECENT] for rows in _rows(workspace, actor)))
     found = next((one for one in chain(running(workspace, actor), recent) if pid_of(one) == pid), None)
     if found is None:
@@ -46,6 +47,12 @@ def find_running(workspace, actor, message: dict) -> Command | Terminal:
     if operations.is_over(found.operation):
         raise not_found("process in this sandbox")
     return found
+
+
+def require_seen(workspace, actor, program: Command | Terminal):
+    """Raise Problem 404 if the actor may not see the program any more: a person shares a terminal no longer."""
+    if not any(rows.filter(pk=program.pk).exists() for rows in _rows(workspace, actor)):
+        raise not_found("process in this sandbox")
 
 
 def _rows(workspace, actor):

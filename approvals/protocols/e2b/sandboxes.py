@@ -103,7 +103,7 @@ def _create(request, wish: dict) -> Workspace:
         raise invalid(f"allow_internet_access: {NOT_TAKEN['network']}")
     template = wish.get("templateID") or ANY
     named = {} if template == ANY else {"environment": template}
-    wanted = schemas.NewWorkspace(key=_new_key(request), labels=wish.get("metadata") or {}, **named)
+    wanted = schemas.NewWorkspace(key=_new_key(request), labels=wire.part(wish, "metadata"), **named)
     api.create_workspace(request, wanted)
     return _find(request, wanted.key)
 

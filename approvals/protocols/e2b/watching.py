@@ -11,13 +11,13 @@ import time
 from collections.abc import AsyncIterator
 
 from approvals.protocols.e2b import entries
-from dashboard.database.threads import query_in_thread
+from approvals.protocols.e2b.answering import RECHECK_S, in_thread
 from dashboard.problems import Problem, not_found, unavailable
 from workspaces.models import Workspace
 
 LOOK_S = 0.5  # between two looks of a stream
-PING_S = 30.0  # between two signs of life of a stream without news
-MOST_KEPT = 500  # watchers in this process
+RESTS = 4  # a look that takes long is followed by a pause of at least so many times that
+MOST_KEPT, MOST_OF_ONE = 500, 20  # watchers in this process, and of one caller
 KEPT_S = 3600.0  # a watcher that nobody has asked for so long is dropped
 DEPTH = 16  # levels of folders in a recursive watch
 
@@ -35,54 +35,60 @@ class Watcher:
         self.asked_at = time.monotonic()
         self._seen = self._look()
 
-    def _look(self) -> dict[str, dict]:
+    def _look(self) -> dict[str, tuple]:
+        """Return {name below the folder: (whether it is a file, time and size of its content, mode)}."""
         try:
             found = entries.below(self.workspace, self.folder, self.depth)
         except Problem as problem:
             if problem.status != 404 or not hasattr(self, "_seen"):
                 raise
             found = []  # the folder is gone, and all that was in it
-        return {posixpath.relpath(entry["path"], self.root): entry for entry in found}
+        return {posixpath.relpath(entry["path"], self.root): _state_of(entry) for entry in found}
 
     def news(self) -> list[dict]:
         """Return what has changed since the last look, as envd's events: removed, created, written, mode changed."""
         before, now = self._seen, self._look()
         self._seen, self.asked_at = now, time.monotonic()
         changed = [("EVENT_TYPE_REMOVE", name) for name in before if name not in now]
-        for name, entry in now.items():
+        for name, (is_file, content, mode) in now.items():
             old = before.get(name)
             if old is None:
                 changed.append(("EVENT_TYPE_CREATE", name))
-                changed += [("EVENT_TYPE_WRITE", name)] if _has_content(entry) else []
-            elif _has_content(entry) and (old["modifiedTime"], old["size"]) != (entry["modifiedTime"], entry["size"]):
+                changed += [("EVENT_TYPE_WRITE", name)] if is_file else []
+            elif is_file and old[1] != content:
                 changed.append(("EVENT_TYPE_WRITE", name))
-            elif old["mode"] != entry["mode"]:
+            elif old[2] != mode:
                 changed.append(("EVENT_TYPE_CHMOD", name))
         return [{"type": kind, "name": name} for kind, name in changed]
 
 
-def _has_content(entry: dict) -> bool:
-    return entry["type"] == entries.TYPES["file"]
+def _state_of(entry: dict) -> tuple[bool, tuple[str, str], int]:
+    return entry["type"] == entries.TYPES["file"], (entry["modifiedTime"], entry["size"]), entry["mode"]
 
 
 async def followed(watcher: Watcher) -> AsyncIterator[dict | None]:
     """Yield the events of a watcher as they are seen, and None now and then when there are none."""
-    quiet_since = time.monotonic()
+    quiet_since, took = time.monotonic(), 0.0
     while True:
-        await asyncio.sleep(LOOK_S)
-        for event in await query_in_thread(watcher.news):
+        await asyncio.sleep(max(LOOK_S, RESTS * took))
+        began = time.monotonic()
+        found = await in_thread(watcher.news)  # not on a thread for queries: it asks for each folder
+        took = time.monotonic() - began
+        for event in found:
             quiet_since = time.monotonic()
             yield event
-        if time.monotonic() - quiet_since > PING_S:
+        if time.monotonic() - quiet_since > RECHECK_S:
             quiet_since = time.monotonic()
             yield None
 
 
 def keep(watcher: Watcher) -> str:
-    """Keep a watcher in this process; return its id. Problem 503 if there are too many."""
+    """Keep a watcher in this process; return its id. Problem 429 if its caller has too many, 503 if all have."""
     with _lock:
         for known in [known for known, one in _kept.items() if time.monotonic() - one.asked_at > KEPT_S]:
             del _kept[known]
+        if sum(one.caller.actor == watcher.caller.actor for one in _kept.values()) >= MOST_OF_ONE:
+            raise Problem(429, f"This token watches {MOST_OF_ONE} folders already. Stop one first.")
         if len(_kept) >= MOST_KEPT:
             raise unavailable("Too many folders are watched. Stop one first.")
         made = secrets.token_hex(8)

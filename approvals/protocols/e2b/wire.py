@@ -78,6 +78,14 @@ def object_in(body: bytes) -> dict:
     return found
 
 
+def part(message: dict, name: str) -> dict:
+    """Return the object in a field of a message; {} without one. Problem 422 if it is something else."""
+    found = message.get(name) or {}
+    if not isinstance(found, dict):
+        raise invalid(f"{name} is a JSON object.")
+    return found
+
+
 def first_message(body: bytes) -> dict:
     """Return the one message of a call that is answered by a stream."""
     found = messages_in(body)

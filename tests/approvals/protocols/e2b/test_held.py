@@ -3,9 +3,11 @@
 import json
 import threading
 import uuid
+from urllib.request import Request, urlopen
 
 import pytest
 
+from approvals.protocols.e2b.watching import MOST_OF_ONE
 from tests.support.desk import Desk
 from tests.support.product import Product
 from tests.support.waiting import until
@@ -47,14 +49,16 @@ class Ground:
 
     def envd(self, name: str, message: dict, *, kind="application/json", key="", token="", **headers):
         """One call of envd's, without an SDK."""
-        sent = {
-            "X-Access-Token": token or self.token,
-            "E2b-Sandbox-Id": key or self.key,
-            "Content-Type": kind,
-        } | headers
-        data = json.dumps(message).encode()
-        data = b"\0" + len(data).to_bytes(4, "big") + data if "connect" in kind else data
+        sent = self.headers(kind, key or self.key, token or self.token) | headers
+        data = self.framed(message) if "connect" in kind else json.dumps(message).encode()
         return self.product.call("POST", f"/e2b/envd/{name}", "", data, headers=sent)
+
+    def headers(self, kind: str, key: str, token: str) -> dict:
+        return {"X-Access-Token": token, "E2b-Sandbox-Id": key, "Content-Type": kind}
+
+    def framed(self, message: dict) -> bytes:
+        data = json.dumps(message).encode()
+        return b"\0" + len(data).to_bytes(4, "big") + data
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +164,10 @@ def test_a_sandbox_of_another_team_is_not_found(sdk, ground, asking):
         ({"process": {"cmd": "ls"}, "stdin": True}, {}, "has no input"),
         ({"process": {"cmd": "ls"}}, {"Authorization": "Basic cm9vdDo="}, "own user"),
         ({"process": {"cmd": "ls", "args": [1]}}, {}, "texts"),
+        ({"process": {"cmd": "ls", "cwd": 1}}, {}, "texts"),
+        ({"process": {"cmd": "ls", "envs": {"A": 1}}}, {}, "env.A: "),
+        ({"process": {"cmd": "ls", "envs": []}, "pty": "big"}, {}, "pty is a JSON object"),
+        ({"process": "ls"}, {}, "process is a JSON object"),
         ({"process": {"cmd": "bash", "args": ["-c", "a\0b"]}}, {}, "NUL"),
         ({"process": {"cmd": "ls"}}, {"Connect-Timeout-Ms": "soon"}, "milliseconds"),
         ({"process": {"cmd": "ls"}}, {"X-Access-Token": "hr_nobody"}, "no valid token"),
@@ -171,6 +179,48 @@ def test_what_is_not_taken_is_said_in_words(ground, message, headers, words):
     assert (told.status, told.body[0]) == (200, 2)
     assert words in json.loads(told.body[5:])["error"]["message"]
     assert not ground.pending()
+
+
+def test_a_list_of_all_folders_leaves_out_what_is_in_a_secret_one(ground):
+    ground.lead.run(ground.key, "mkdir -p deep/er deep/.ssh && touch deep/er/file deep/.ssh/id_rsa")
+    answer = ground.envd("filesystem.Filesystem/ListDir", {"path": "deep", "depth": 5})
+    names = [entry["path"].removeprefix("/workspace/deep/") for entry in answer.json["entries"]]
+    assert names == [".ssh", "er", "er/file"]
+    refused = ground.envd("filesystem.Filesystem/ListDir", {"path": "deep/.ssh"})
+    assert (refused.status, refused.json["reason"]) == (403, "secret_path")
+
+
+def test_one_token_keeps_no_more_than_some_watchers(ground):
+    made = [ground.envd("filesystem.Filesystem/CreateWatcher", {"path": "."}) for _ in range(MOST_OF_ONE + 1)]
+    assert [each.status for each in made] == [200] * MOST_OF_ONE + [429]
+    for each in made[:-1]:
+        assert ground.envd("filesystem.Filesystem/RemoveWatcher", each.json).status == 200
+    assert ground.envd("filesystem.Filesystem/CreateWatcher", {"path": "."}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("process.Process/Start", {"process": {"cmd": "sleep", "args": ["600"]}}),
+        ("filesystem.Filesystem/WatchDir", {"path": "."}),
+    ],
+)
+def test_a_stream_ends_when_its_token_is_revoked(ground, asking, name, message):
+    token, admin = asking.agent_token("e2b-leaves"), Desk(asking, asking.person_token("e2b-admin", "admin"))
+    sent = ground.headers("application/connect+json", Desk(asking, token).create()["key"], token)
+    request = Request(f"{asking.url}/e2b/envd/{name}", ground.framed(message), asking.desk_host | sent)
+    with urlopen(request, timeout=60) as answer:
+        assert b'"start"' in frame_of(answer)
+        [row] = [row for row in admin.get("/tokens").json["tokens"] if token.startswith(row["prefix"])]
+        admin.post(f"/tokens/{row['id']}/revoke", expect=200)
+        last = list(iter(lambda: frame_of(answer), b""))[-1]
+    assert json.loads(last)["error"]["code"] == "unauthenticated"
+
+
+def frame_of(answer) -> bytes:
+    """Return the next message of a stream; b"" at its end."""
+    head = answer.read(5)
+    return answer.read(int.from_bytes(head[1:], "big")) if head else b""
 
 
 def test_a_path_outside_of_the_workspace_is_refused(ground):
