@@ -33,6 +33,7 @@ from approvals.line_comments import drafts, sending
 from approvals.models import UNDO, Action, Tier
 from approvals.models import Status as ActionStatus
 from approvals.reports import attestation
+from approvals.sessions import posting
 from dashboard.database.threads import query_in_thread
 from dashboard.live.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, invalid, not_found
@@ -173,6 +174,8 @@ def ask(
         if problem.extra.get("code") == interrupts.CODE:
             interrupts.mark_heard(caller.agent, call.session, by=caller.actor)
         raise
+    if is_new and action.session and action.call_id:
+        posting.link(action)
     answer = _with_messages(_answer(gate.find(action.pk, caller=caller), caller), caller)
     answer = _with_hint(answer, call.workspace, caller)
     return Status(201 if is_new else 200, answer)

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db import transaction
 
 from approvals.agents.lines import MAX_ID, Line
-from approvals.models import AgentSession, Message, MessageKind, MessageSource, Role
+from approvals.models import Action, AgentSession, Message, MessageKind, MessageSource, Role
 from approvals.sessions import reading, rows, sessions
 from dashboard import json_text
 from dashboard.people.access import Caller
@@ -77,6 +77,12 @@ def post(caller: Caller, native_id: str, posted: Posted, workspace: Workspace | 
         rows.add(session, [line], MessageSource.API)
         stored = session.messages.filter(native_id=line.key) if line.key else session.messages.order_by("-seq")
         return stored.select_related("session").first()
+
+
+def link(action: Action):
+    """Connect an action with its call, if that was posted before it was asked about."""
+    own = AgentSession.objects.filter(agent=action.agent_id, native_id=action.session)
+    Message.objects.filter(session__in=own, call_id=action.call_id, kind=MessageKind.CALL).update(action=action)
 
 
 def _row(caller: Caller, native_id: str) -> AgentSession | None:

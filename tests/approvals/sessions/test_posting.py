@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
@@ -68,6 +69,16 @@ def test_a_call_and_its_result_belong_together(post, told):
     assert (json.loads(call["text"]), call["tool"], result["kind"], result["ok"]) == (arguments, "Bash", "result", True)
     assert post("run-1", role="tool", content="a\nb\n", call_id="c1", ok=True)[1]["seq"] == result["seq"]
     assert len(told(call["session"])) == 2
+
+
+def test_a_call_that_is_posted_before_it_asks_leads_to_its_card(post, api, agent_token):
+    about = {"tool": "Bash", "call_id": "c1"}
+    _, call = post("run-1", role="assistant", kind="call", content={"command": "sudo ls"}, **about)
+    post("run-2", role="assistant", kind="call", content={"command": "sudo ls"}, **about)
+    asked = {"tool": "Bash", "arguments": {"command": "sudo ls"}, "session": "run-1", "call_id": "c1"}
+    action = api(agent_token).post("/api/v1/actions", json.dumps(asked), content_type="application/json").json()
+    assert (call["action"], Message.objects.get(seq=1, session=call["session"]).action_id) == (None, UUID(action["id"]))
+    assert Message.objects.exclude(session=call["session"]).get().action is None
 
 
 def test_parts_of_a_text_are_joined_and_other_content_is_json(post):
