@@ -152,11 +152,11 @@ class Actions:
                 return Action.read(self.http.get(f"/actions/{action.id}", wait=wait), tool=action.tool)
 
             try:
-                action = self._persist(read, left)
+                action = self.persist(read, left)
             except Unreachable:
                 break
             if action.question and on_question and (answer := on_question(action.question)):
-                self._persist(lambda action=action, said=answer: self.answer(action, said), left)
+                self.persist(lambda action=action, said=answer: self.answer(action, said), left)
         return action
 
     def answer(self, action: Action, text: str):
@@ -179,7 +179,7 @@ class Actions:
             )
 
         try:
-            used = self._persist(consume, None)
+            used = self.persist(consume, None)
         except Refused as refused:
             raise _not_used(refused, action) from None
         if used.status != "running" or used.digest != action.digest:
@@ -253,9 +253,9 @@ class Actions:
 
     def _find(self, request: Callable):
         """Return the response to a request that looks for the desk, and waits longer for one that can't answer now."""
-        return self._persist(request, self.grace, when_there=LONGEST_NOT_NOW)
+        return self.persist(request, self.grace, when_there=LONGEST_NOT_NOW)
 
-    def _persist(self, request: Callable, patience: float | None, when_there: float = 0):
+    def persist(self, request: Callable, patience: float | None, when_there: float = 0):
         """Return the response, trying again while no desk answers; `patience` None: without end."""
         began, tries = time.monotonic(), 0
         while True:

@@ -1,7 +1,8 @@
 """The common part of the framework adapters: a tool call is one action, whose approval is used when the tool runs."""
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,8 @@ from handrail_client.actions import Action, bounded
 from handrail_client.desk import Handrail
 from handrail_client.errors import NotAllowed
 
+# Seconds that a thread waits at a time: a program that is interrupted ends after them, and its question stays open.
+WAIT = 5
 EDITED = "Note: a person edited this call before it ran; that was intended. What ran instead: {}"
 
 
@@ -36,8 +39,11 @@ class Gate:
     names: Mapping[str, str] = field(default_factory=dict)
     ungated: frozenset[str] = frozenset()
 
+    def name_of(self, tool: str) -> str:
+        return self.names.get(tool, tool)
+
     def call(self, tool: str, arguments: dict, session: str, call_id: str) -> Call:
-        return Call(self.names.get(tool, tool), arguments, session, call_id)
+        return Call(self.name_of(tool), arguments, session, call_id)
 
     def ask(self, call: Call) -> Action:
         """Submit the call, or find the action that it has."""
@@ -50,6 +56,28 @@ class Gate:
             return self.desk.use(self.ask(call))
         except NotAllowed as no:
             return str(no)
+
+    async def waited(self, call: Call) -> Action | str:
+        """Wait for the answer to the call, however long that takes, and use it, as `used` does."""
+        action = await asyncio.to_thread(self.ask, call)
+        while action.status == "pending":
+            action = await asyncio.to_thread(self.desk.wait, action, timeout=WAIT)
+        return await asyncio.to_thread(self.used, call)
+
+    async def reported(
+        self, used: Action, running: Awaitable, end: Callable[[Any], tuple[bool, str]] = lambda result: (True, "")
+    ) -> Any:
+        """Return the result of a call that runs, and report how it ended.
+
+        `end` says of a result whether the call succeeded, and a note: some frameworks return their tools' errors.
+        """
+        try:
+            result = await running
+        except BaseException as error:
+            await asyncio.to_thread(self.desk.report_quietly, used, False, repr(error))
+            raise
+        await asyncio.to_thread(self.desk.report_quietly, used, *end(result))
+        return result
 
 
 def edit_notice(action: Action) -> str:

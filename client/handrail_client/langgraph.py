@@ -6,18 +6,22 @@ resume(desk, agent, config)                 # waits for the answers, and goes on
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.config import get_config
 from langgraph.types import Command, interrupt
 
 from handrail_client.actions import Action
+from handrail_client.conversation import Conversation, Message
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError
 from handrail_client.gated_calls import Call, Gate, edit_notice
+
+MAX_CONVERSATIONS = 64  # that the middleware of one agent remembers
 
 
 class HandrailMiddleware(AgentMiddleware):
@@ -31,6 +35,16 @@ class HandrailMiddleware(AgentMiddleware):
     def __init__(self, desk: Handrail, *, names: Mapping[str, str] | None = None, ungated: Iterable[str] = ()):
         super().__init__()
         self.gate = Gate(desk, names or {}, frozenset(ungated))
+        # What a forgotten conversation has is posted again, and kept once.
+        self._conversation_of = lru_cache(MAX_CONVERSATIONS)(partial(Conversation, self.gate))
+
+    def after_model(self, state, runtime):
+        """Post the conversation of this thread, as its last checkpoint has it."""
+        if thread := _thread():
+            self._conversation_of(thread).post(messages_of(state["messages"]))
+
+    async def aafter_model(self, state, runtime):
+        await asyncio.to_thread(self.after_model, state, runtime)
 
     def wrap_tool_call(self, request, handler):
         if request.tool_call["name"] in self.gate.ungated:
@@ -51,17 +65,12 @@ class HandrailMiddleware(AgentMiddleware):
     async def awrap_tool_call(self, request, handler):
         if request.tool_call["name"] in self.gate.ungated:
             return await handler(request)
-        call, desk = self._call(request), self.gate.desk
+        call = self._call(request)
         _pause_while_pending(await asyncio.to_thread(self.gate.ask, call), request)
         used = await asyncio.to_thread(self.gate.used, call)
         if isinstance(used, str):
             return _refusal(request, used)
-        try:
-            result = await handler(_as_approved(request, used))
-        except BaseException as error:
-            await asyncio.to_thread(desk.report_quietly, used, False, repr(error))
-            raise
-        await asyncio.to_thread(desk.report_quietly, used, *_end(result))
+        result = await self.gate.reported(used, handler(_as_approved(request, used)), _end)
         return _with_notice(result, used)
 
     def _call(self, request) -> Call:
@@ -69,10 +78,33 @@ class HandrailMiddleware(AgentMiddleware):
         asked = request.tool_call
         if not asked.get("id"):
             raise HandrailError(f"The call of {asked['name']} has no id, so its answer could not be found again.")
-        thread = str(get_config().get("configurable", {}).get("thread_id") or "")
+        thread = _thread()
         if not thread:
             raise HandrailError("Name a thread_id in the config: a call that waits is found again by it.")
-        return self.gate.call(asked["name"], asked["args"], thread, f"{_message_id(request)}:{asked['id']}")
+        call_id = _call_id(_message_with(asked, request.state), asked)
+        return self.gate.call(asked["name"], asked["args"], thread, call_id)
+
+
+def messages_of(state: list) -> Iterator[Message]:
+    """Yield the messages of a graph's state as the desk has them."""
+    ids: dict[str, str] = {}  # {a call's id: the one that its action has}
+    for message in state:
+        match message:
+            case HumanMessage():
+                yield Message("user", message.text, id=message.id or "")
+            case AIMessage():
+                if message.text:
+                    yield Message("assistant", message.text, id=message.id or "")
+                for call in message.tool_calls:
+                    ids[call["id"]] = call_id = _call_id(message, call)
+                    yield Message("assistant", call["args"], "call", tool=call["name"], call_id=call_id)
+            case ToolMessage():
+                call_id = ids.get(message.tool_call_id, message.tool_call_id)
+                yield Message("tool", message.text, "result", call_id=call_id, ok=message.status != "error")
+
+
+def _thread() -> str:
+    return str(get_config().get("configurable", {}).get("thread_id") or "")
 
 
 def waiting(graph, config: dict) -> list[dict]:
@@ -104,12 +136,17 @@ def _action(desk: Handrail, value: Any) -> Action:
     return desk.get(value["action"])
 
 
-def _message_id(request) -> str:
-    """Return the id of the model's message with this call: ids of calls alone come again in some models."""
-    for message in reversed(request.state["messages"]):
-        if isinstance(message, AIMessage) and any(c["id"] == request.tool_call["id"] for c in message.tool_calls):
-            return message.id or ""
+def _message_with(asked: dict, state: dict) -> AIMessage:
+    """Return the model's message that makes a call."""
+    for message in reversed(state["messages"]):
+        if isinstance(message, AIMessage) and any(call["id"] == asked["id"] for call in message.tool_calls):
+            return message
     raise HandrailError("This call is in no message of the model.")
+
+
+def _call_id(message: AIMessage, call: dict) -> str:
+    """Return a call's id with that of its message: ids of calls alone come again in some models."""
+    return f"{message.id or ''}:{call['id']}"
 
 
 def _pause_while_pending(action: Action, request):

@@ -3,6 +3,8 @@
 import uuid
 from collections.abc import Iterator
 
+from handrail_client.actions import bounded
+from handrail_client.errors import Unreachable
 from handrail_client.http import Http
 
 
@@ -28,6 +30,17 @@ class Sessions:
             if not page["messages"]:
                 return
             after = page["after"]
+
+    def post(self, session: str, role: str, content: str | dict | list, **more) -> dict:
+        """Add a message to the agent's own session, under the program's own id of it; return the message.
+
+        `more`: kind, id, at, tool, call_id, ok, model, workspace. A message with an `id` is stored once.
+        """
+        body = {"role": role, "content": content} | {name: value for name, value in more.items() if value is not None}
+        message = self.http.post(f"/sessions/{bounded(session)}/messages", body)
+        if "seq" not in message:
+            raise Unreachable("This is no desk's answer to a message.")
+        return message
 
     def export(self, session_id: str, form: str = "jsonl") -> Iterator[bytes]:
         """Yield the session as JSON lines ("jsonl") or Markdown ("md")."""

@@ -32,6 +32,24 @@ def program(frameworks, environment, tmp_path):
 
 
 @pytest.fixture
+def begin(frameworks, environment, tmp_path):
+    """`begin("pydantic_ai_program", "start")`: a process of its own, that goes on beside the test."""
+    processes = []
+
+    def run(name: str, *words: str, **more) -> subprocess.Popen:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        line = [frameworks, str(HERE / f"{name}.py"), *words]
+        processes.append(subprocess.Popen(line, env=environment | more, cwd=tmp_path, **pipes))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
 def ran(tmp_path):
     """`ran()`: the lines that the tool has noted, sorted: two calls of one turn run beside each other."""
     return lambda: sorted((tmp_path / "ran").read_text().splitlines()) if (tmp_path / "ran").exists() else []

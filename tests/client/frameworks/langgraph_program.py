@@ -55,7 +55,7 @@ def checkpointer():
     return SqliteSaver(sqlite3.connect("checkpoints.sqlite3", check_same_thread=False))
 
 
-CONFIG = {"configurable": {"thread_id": os.getcwd()}}
+CONFIG = {"configurable": {"thread_id": os.environ.get("SESSION") or os.getcwd()}}
 desk = Handrail(grace=1)
 agent = create_agent(
     Scripted(),

@@ -77,5 +77,46 @@ def aais(text: str, desk):
         print(found["resolution"]["outcome"], presenter.reason("a"), kept)
 
 
-ADAPTERS = {"claude_sdk": claude_sdk, "openai": openai, "langgraph": langgraph, "aais": aais}
+def pydantic_ai(text: str, desk):
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    from handrail_client.pydantic_ai import HandrailCapability
+
+    def answered(messages, info):
+        is_begun = len(messages) > 1
+        return ModelResponse([TextPart("done") if is_begun else ToolCallPart("pay", text, "call-1")])
+
+    gate = HandrailCapability(desk, session="s", names={"pay": "mcp__pay__send"})
+    asyncio.run(Agent(FunctionModel(answered), tools=[pay], capabilities=[gate]).run("Pay."))
+
+
+def agent_framework(text: str, desk):
+    from agent_framework import Content, FunctionTool
+    from agent_framework._middleware import FunctionMiddlewarePipeline
+    from agent_framework._tools import _auto_invoke_function
+
+    from handrail_client.agent_framework import middleware
+
+    [_, gate] = middleware(desk, session="s", names={"pay": "mcp__pay__send"})
+    call = Content.from_function_call("call-1", "pay", arguments=text)
+    pipeline, tools = FunctionMiddlewarePipeline(gate), {"pay": FunctionTool(name="pay", func=pay)}
+    asyncio.run(_auto_invoke_function(call, config={}, tool_map=tools, middleware_pipeline=pipeline))
+
+
+def pay(amounts: list) -> str:
+    """Pay."""
+    print(json_text.dumps({"amounts": amounts}))
+    return "paid"
+
+
+ADAPTERS = {
+    "aais": aais,
+    "agent_framework": agent_framework,
+    "claude_sdk": claude_sdk,
+    "langgraph": langgraph,
+    "openai": openai,
+    "pydantic_ai": pydantic_ai,
+}
 ADAPTERS[sys.argv[1]](sys.argv[2], Handrail(grace=1))

@@ -12,7 +12,7 @@ MANY = f"[{','.join(SPELLINGS)}]"
 PLAIN = json.dumps([1, -3, 1.5, 1.0, 1e22, 1e-7, 0.1, 2**70, 1.7976931348623157e308], separators=(",", ":"))
 # The AAIS library makes digests of its own, and refuses longer whole numbers with words of its own.
 SAFE = f"[{','.join(text for text in SPELLINGS if not text.lstrip('-').isdecimal() or abs(int(text)) < 2**53)}]"
-ADAPTERS = ["claude_sdk", "openai", "langgraph"]
+ADAPTERS = ["claude_sdk", "openai", "langgraph", "pydantic_ai", "agent_framework"]
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_an_edit_of_a_request_of_aais_is_told_with_its_digits(decided):
     assert (said.startswith("denied"), f'"amounts":{MANY}' in said) == (True, True)
 
 
-@pytest.mark.parametrize("adapter", ["openai", "langgraph"])
+@pytest.mark.parametrize("adapter", ["openai", "langgraph", "pydantic_ai", "agent_framework"])
 def test_an_edit_reaches_the_tool_with_its_digits(decided, adapter):
     assert f'"amounts":{MANY}' in decided(adapter, PLAIN, MANY)
 
