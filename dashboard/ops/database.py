@@ -12,6 +12,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+from dashboard.database.one_at_a_time import one_at_a_time
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 from workspaces.host import versions
@@ -100,16 +101,8 @@ def pending_migrations() -> list[str]:
 @contextmanager
 def migrating():
     """Hold back other hosts that start on the same PostgreSQL database until this one has migrated it."""
-    if is_sqlite():  # it is in a HANDRAIL_HOME, which is locked
+    with one_at_a_time(MIGRATING):  # a SQLite database is in a HANDRAIL_HOME, which is locked
         yield
-        return
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATING])
-    try:
-        yield
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATING])
 
 
 def is_empty() -> bool:

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from dashboard.database.one_at_a_time import one_at_a_time
 from dashboard.keys import keyring, sealed_files
 from dashboard.workers.failpoints import failpoint
 from workspaces import extensions
 from workspaces.host import membership, store_keys
 from workspaces.models import HandedSecret, Secret
 from workspaces.secrets import associated_data, credentials, handed_associated_data
+
+ROTATING = 0x4861_6E64_726F_7461  # the advisory lock of a rotation on PostgreSQL
 
 
 def encrypted_columns():
@@ -38,8 +41,14 @@ def rotate(say=print, hand_on: HandOn = _to_nobody) -> keyring.Ring:
     """Add a key, encrypt all values with it and remove the old keys. A rotation that was killed continues.
 
     A value that was encrypted with an old key meanwhile keeps that key in the ring until the next rotation. Every host
-    has the new key before any of them encrypts with it, and encrypts with it before the old ones go.
+    has the new key before any of them encrypts with it, and encrypts with it before the old ones go. Two rotations
+    follow each other: one would take away the key that the other has just added.
     """
+    with one_at_a_time(ROTATING):
+        return _rotated(say, hand_on)
+
+
+def _rotated(say, hand_on: HandOn) -> keyring.Ring:
     fresh = (keyring.fresh(),)
     hand_on(fresh)
     ring = keyring.add(fresh, first=True)

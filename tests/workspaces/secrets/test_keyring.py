@@ -9,12 +9,13 @@ import uuid
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, connections
 
 from dashboard.keys import keyring, sealed_files
 from dashboard.keys.keyring import Unreadable
 from dashboard.models import Actor
 from tests.support import CHECKOUT
+from tests.support.waiting import until
 from workspaces import secrets
 from workspaces.models import Environment, HandedSecret, Secret, Workspace
 from workspaces.secrets import rotation
@@ -120,6 +121,37 @@ def test_no_host_encrypts_with_a_key_that_another_one_lacks(filled):
         ([ring.newest, old], True, False, (ring.newest, old), {old.id}),
         ([ring.newest], True, True, (ring.newest,), {ring.newest.id}),
     ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_rotations_follow_each_other(filled, require):
+    if connection.vendor != "postgresql":
+        require("postgres", "several hosts share one database on PostgreSQL alone")
+    seen, others = [], []
+
+    def other():
+        try:
+            rotation.rotate(say=lambda words: None, hand_on=lambda keys, **how: seen.append("other"))
+        finally:
+            connections.close_all()
+
+    def hand_on(keys, *, first=False, only=False):
+        if not others:
+            others.append(threading.Thread(target=other))
+            others[0].start()
+            until(waits_for_the_lock)
+        seen.append("first")
+
+    rotation.rotate(say=lambda words: None, hand_on=hand_on)
+    others[0].join(30)
+    assert seen == ["first"] * 3 + ["other"] * 3
+    assert readable(keyring.load()) == filled
+
+
+def waits_for_the_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        return cursor.fetchone()[0] > 0
 
 
 def test_a_host_that_does_not_take_the_key_ends_a_rotation_before_it_begins(filled):
