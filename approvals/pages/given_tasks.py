@@ -29,8 +29,9 @@ from dashboard.web.pages import (
 )
 from workspaces import code_hosts
 from workspaces.models import Environment
+from workspaces.pages.operation_view import OperationView
 from workspaces.provisioning import agent_programs
-from workspaces.services import collisions
+from workspaces.services import collisions, pull_requests
 from workspaces.services.environments import to_choose_from
 
 BY_HAND = "hand"
@@ -208,6 +209,7 @@ def task(request, pk):
         "may_decide": request.caller.can("start_agents", found.team_id),
         "is_link": found.source.startswith(("https://", "http://")),
         "thread": thread,
+        **_pull_request(stands),
         "has_host": code_hosts.repository_of(found.repository) is not None,
         "colliding": _colliding(stands),
         "may_rebase": request.caller.can("use_workspace", found.team_id),
@@ -222,6 +224,21 @@ def _find_calls(stands: TaskStands):
     found = dict(rows.order_by("-expires_at").values_list("workspace", "pk"))
     for each in stands.attempts:
         each.next_call = found.get(each.workspace.pk)
+
+
+def _pull_request(stands: TaskStands) -> dict:
+    """Return {pull, opening, is_opening}: the pull request of the chosen attempt, and what was last done to open it.
+
+    `opening` is an OperationView, None without one. Both are read from the workspace: its thread has a pull request
+    only once the queue has read the code host.
+    """
+    if stands.chosen is None:
+        return {"pull": stands.thread.pull if stands.thread else None, "opening": None}
+    place = stands.chosen.workspace
+    asked = pull_requests.newest_asked(place)
+    seen = OperationView(asked) if asked else None
+    is_opening = seen is not None and not seen.is_over
+    return {"pull": pull_requests.of(place).first(), "opening": seen, "is_opening": is_opening}
 
 
 def _colliding(stands: TaskStands) -> collisions.Colliding | None:
@@ -253,7 +270,7 @@ def _number(request) -> str:
 @require_POST
 def choose(request, pk):
     if parameters(request, "then")["then"] == OPEN:
-        words = gettext("Chosen. Its commits are pushed and the pull request is opened.")
+        words = gettext("Chosen. Its pull request was asked for.")
         return _decide(request, pk, mending.choose_and_open, words, _number(request))
     words = gettext("Chosen. The other attempts are in the trash; Bring back restores them.")
     return _decide(request, pk, attempts.choose, words, _number(request))
@@ -287,7 +304,7 @@ def cancel(request, pk):
 @signed_in
 @require_POST
 def open_pull_request(request, pk):
-    words = gettext("The commits are pushed and the pull request is opened.")
+    words = gettext("The pull request was asked for.")
     return _decide(request, pk, mending.open_pull_request, words)
 
 

@@ -49,6 +49,7 @@ WORDS = {
     "task.chosen": gettext_lazy("Chose an attempt at a task"),
     "task.created": gettext_lazy("Gave a task"),
     "task.merged": gettext_lazy("Recorded that a task was merged"),
+    "task.thread_changed": gettext_lazy("Read something new about a task at its code host"),
     "task.thrown_away": gettext_lazy("Threw an attempt at a task away"),
     "agent.added": gettext_lazy("Added an agent"),
     "agent.changed": gettext_lazy("Changed an agent"),

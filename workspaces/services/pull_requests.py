@@ -174,6 +174,11 @@ def addresses_of(repository: Repository) -> tuple[str, ...]:
     return pinned
 
 
+def newest_asked(workspace) -> Operation | None:
+    """Return the operation of the pull request that was asked for last, however it ended; None without one."""
+    return Operation.objects.filter(workspace=workspace, kind=KIND).order_by("-created_at").first()
+
+
 def of(workspace):
     return PullRequest.objects.filter(workspace=workspace).order_by("-opened_at")
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
+from approvals.agent_runs import attempts
 from approvals.agent_runs.code_host import accounts, closing, commands, connecting, mending, posting
 from approvals.agent_runs.code_host.connecting import Unread
 from approvals.models import EntryKind, Task, TaskAttempt, TaskThread, ThreadEntry, ThreadPost
@@ -69,6 +70,7 @@ def _claim_and_follow(thread: TaskThread) -> bool:
 
 
 def _follow(thread: TaskThread):
+    before = thread.changed_at, thread.problem
     _note_pull(thread)
     address, kind = connecting.address_of(thread.task, thread.repository)
     try:
@@ -87,6 +89,9 @@ def _follow(thread: TaskThread):
         wait = SOON if thread.changed_at > clock.now() - LIVELY else LATER
         fields = {"read_at": None if is_over else clock.now() + wait}
     TaskThread.objects.filter(pk=thread.pk).update(**fields)
+    thread.refresh_from_db(fields=["changed_at", "problem"])
+    if (thread.changed_at, thread.problem) != before:  # pages that show it ask for it again
+        attempts.record(thread.task, closing.BY, "task.thread_changed")
 
 
 def _origin(address: str) -> str:

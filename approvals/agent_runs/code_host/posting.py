@@ -8,7 +8,9 @@ from approvals.models import Action, Status, TaskThread, ThreadPost
 from dashboard.database import clock
 from workspaces.code_hosts import CodeHost
 from workspaces.code_hosts.threads import Comment
+from workspaces.models import Phase
 from workspaces.secrets.masking import masked
+from workspaces.services import pull_requests
 from workspaces.services.pull_requests import as_code
 
 MARK = "<!-- handrail:{key} -->"  # in each comment of ours; not shown by the hosts
@@ -35,6 +37,11 @@ def plan(thread: TaskThread):
         can = commands.can_be_answered(action)
         digest = action.digest if can else ""
         add(thread, commands.key_of(action, action.digest), _ask(thread, action, can), digest)
+    for attempt in thread.task.attempts.filter(chosen=True).select_related("workspace"):
+        asked = pull_requests.newest_asked(attempt.workspace)
+        if asked and asked.phase in (Phase.SETTLED, Phase.UNCERTAIN) and not (asked.outcome or {}).get("ok"):
+            what = "The new commits could not be pushed" if thread.pull else "The pull request could not be opened"
+            add(thread, f"not-opened:{asked.pk}", f"{what}: {_link(reverse('task', args=[thread.task_id]))}")
 
 
 def _ask(thread: TaskThread, action: Action, can_be_answered: bool) -> str:

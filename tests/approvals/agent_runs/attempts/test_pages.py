@@ -6,7 +6,9 @@ import pytest
 
 from approvals.models import AgentRun, Task, TaskAttempt
 from dashboard.database import clock
-from workspaces.models import Workspace
+from dashboard.models import Actor
+from workspaces import operations
+from workspaces.models import Operation, Phase, PullRequest, Workspace
 
 from .conftest import places, up
 
@@ -101,6 +103,46 @@ def test_choosing_and_opening_a_pull_request_is_one_button_where_there_is_a_code
     assert "did not come from a repository at a code host" in shown(
         answer
     )  # why no pull request was opened; the choice holds
+
+
+@pytest.fixture
+def opening(site, give):
+    """`opening(phase, outcome)`: the page of a task whose first attempt was chosen, as a pull request of it stands."""
+    task = give()
+    place = up(task)[0]
+    post(site, task, "choose", attempt="1")
+    asked = {"branch": "handrail/one", "sha": ""}
+    asked = operations.submit("pull_request", workspace=place, by=Actor.system("tests"), args=asked)
+
+    def stands(phase, outcome=None) -> str:
+        Operation.objects.filter(pk=asked.pk).update(phase=phase, outcome=outcome)
+        return site.get(f"/tasks/{task['id']}/").content.decode()
+
+    return stands
+
+
+def test_a_pull_request_that_is_being_opened_is_shown_and_not_offered_again(opening):
+    page = opening(Phase.DUE)
+    assert "Opening a pull request…" in page
+    assert "/pull-request/" not in page
+
+
+def test_why_a_pull_request_was_not_opened_is_shown_and_it_is_offered_again(opening):
+    page = opening(Phase.SETTLED, {"ok": False, "reason": "There is no token for git.example.org."})
+    assert "Opening a pull request: not done" in page
+    assert "There is no token for git.example.org." in page
+    assert "/pull-request/" in page
+
+
+def test_a_pull_request_is_shown_as_soon_as_it_is_open(opening):
+    place = Workspace.objects.get(attempt__chosen=True)
+    about = {"number": 7, "url": "https://git.example.org/team/shop/pull/7", "branch": "handrail/one", "base": "main"}
+    now = clock.now()
+    PullRequest.objects.create(workspace=place, title="Mend", sha="a" * 40, opened_at=now, pushed_at=now, **about)
+    page = opening(Phase.SETTLED, {"ok": True, "reason": "Opened pull request #7"})
+    assert f'href="{about["url"]}"' in page
+    assert "Opening a pull request" not in page
+    assert "/pull-request/" not in page
 
 
 def test_what_the_text_hides_is_marked(site, give):

@@ -18,9 +18,10 @@ from approvals.models import (
 )
 from approvals.reports.standing import standing_of
 from dashboard.database import clock
-from dashboard.models import Event
+from dashboard.models import Actor, Event
 from dashboard.people.access import caller_of
 from tests.pages.conftest import ask  # noqa: F401 - a fixture
+from workspaces import operations
 from workspaces.models import Lesson, NoteVersion, Operation, Phase, State, Workspace
 
 from .conftest import follow, opened, read, up
@@ -190,6 +191,34 @@ def test_checks_and_reviews_go_to_the_agent_until_they_are_green(host, at_work):
     follow()
     assert (pushes.count(), run.turns.count()) == (1, 1)
     assert state_of(at_work) == "ready to review"
+
+
+def test_pages_hear_of_what_changed_in_the_thread_and_of_nothing_else(host, at_work):
+    follow()
+    heard = Event.objects.filter(verb="task.thread_changed")
+    before = heard.count()
+    follow()
+    assert heard.count() == before
+    host.status("aa11", "ci", "running")
+    follow()
+    assert heard.count() == before + 1
+    assert heard.last().data["title"] == at_work.title
+
+
+def test_a_pull_request_that_could_not_be_opened_is_said_in_the_thread_once(host, labelled, lena):
+    task, _ = labelled
+    up(task)
+    attempts.choose(task, 1, caller=caller_of(lena))
+    asked = operations.submit("pull_request", workspace=chosen(task), by=Actor.system("tests"), args={"branch": "b"})
+    follow()
+    assert not any("could not be" in text for text in host.posts())
+    Operation.objects.filter(pk=asked.pk).update(phase=Phase.SETTLED, outcome={"ok": False, "reason": "No token."})
+    follow()
+    follow()
+    said = [text for text in host.posts() if "could not be" in text]
+    assert len(said) == 1
+    assert said[0].startswith("The pull request could not be opened: http")
+    assert said[0].endswith(f"/tasks/{task.pk}/")
 
 
 def test_enough_ends_it_and_a_person_can_go_on(host, at_work, lena):
