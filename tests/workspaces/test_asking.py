@@ -147,6 +147,18 @@ def test_an_agents_change_to_work_of_people_becomes_a_card(folder, of_people, ap
     assert Action.objects.get().status == "pending"
 
 
+def test_an_agent_ends_no_terminal_that_somebody_else_opened(sandbox, agent):
+    by = Actor.agent(agent)
+    of_a_person, own = (operations.submit("terminal", workspace=sandbox, by=opener) for opener in (PERSON, by))
+    with pytest.raises(Problem, match="only the terminals that it opened") as caught:
+        lifecycle.cancel_operation(sandbox, of_a_person, by=by)
+    assert caught.value.status == 403
+    for operation, who in ((own, by), (of_a_person, replace(by, approval="an action"))):
+        lifecycle.cancel_operation(sandbox, operation, by=who)
+        operation.refresh_from_db()
+        assert operation.cancelled_at
+
+
 def test_an_agent_ends_and_keeps_its_own_unasked(folder, agent, api, agent_token):  # noqa: F811
     by = replace(Actor.agent(agent), approval="an action")
     operation = operations.submit("command", workspace=folder, by=by)

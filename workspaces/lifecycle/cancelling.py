@@ -1,7 +1,7 @@
 """Cancel operations that are in progress."""
 
 from dashboard.models import Actor, Team
-from dashboard.problems import conflict
+from dashboard.problems import conflict, not_allowed
 from workspaces import operations
 from workspaces.lifecycle.states import record
 from workspaces.models import Operation
@@ -28,11 +28,16 @@ def permission_to_cancel(operation: Operation) -> str:
 
 
 def cancel_operation(workspace, operation: Operation, *, by: Actor):
-    """Cancel a long operation. A restore or a revision can be cancelled until it changes the first entry."""
+    """Cancel a long operation. A restore or a revision can be cancelled until it changes the first entry.
+
+    An agent ends a terminal only if it opened it, or a person allowed it: Problem 403.
+    """
     if not permission_to_cancel(operation):
         raise conflict("This can't be cancelled any more.")
     wish = {"operation": str(operation.pk), "kind": operation.kind}
     needs_approval.require_for_others(workspace, "stop_operation", wish, began_by=operation.by, by=by)
+    if operation.kind == "terminal" and needs_approval.is_unapproved(by) and not needs_approval.began(operation.by, by):
+        raise not_allowed("An agent ends only the terminals that it opened.")
     with Team.objects.turn(workspace.team_id):
         if not operations.request_cancel(operation):
             raise conflict("It has ended or is already stopping.")

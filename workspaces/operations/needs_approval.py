@@ -81,9 +81,14 @@ def require_for_others(workspace, verb: str, wish: dict, *, began_by: dict, by: 
 
     What others started, an agent does not end while it is interrupted or the team is stopped.
     """
-    if (began_by.get("type"), began_by.get("id")) != (by.type, by.id):
+    if not began(began_by, by):
         refuse_to_agents()
         require(workspace, verb, wish, by=by)
+
+
+def began(began_by: dict, by: Actor) -> bool:
+    """Return whether it is this actor that began something. `began_by`: the actor as the row has it."""
+    return (began_by.get("type"), began_by.get("id")) == (by.type, by.id)
 
 
 def is_hook_file(path: bytes) -> bool:
