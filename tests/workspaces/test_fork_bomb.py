@@ -39,7 +39,7 @@ def desk_of_a_user(tmp_path_factory, ordinary_user):
 def bomb(desk, key, seconds):
     argv = ["python3", "-c", BOMB.format(seconds=seconds)]
     started = desk.post(f"/workspaces/{key}/commands", {"argv": argv, "timeout_s": 300}).json["id"]
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not (said := desk.get(f"/commands/{started}/output").body):
         assert desk.product.get("/healthz").status == 200
         assert time.monotonic() < deadline
