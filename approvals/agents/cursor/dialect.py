@@ -8,6 +8,7 @@ arguments (TAKEN), and the event is put behind the hook's command as a here-docu
 that reads it.
 """
 
+import hashlib
 import posixpath
 import re
 import shlex
@@ -55,7 +56,8 @@ TAKEN = {
     "Fetch": {"url"}, "Grep": {"pattern", "file_path"}, "List": {"file_path"},
 }  # {tool: the arguments that an edit changes}; it keeps the others as the model wrote them  # fmt: skip
 MCP = "MCP:"
-NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
+PLAIN_NAME = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,64}")
 
 
 class Cursor(Dialect):
@@ -211,11 +213,17 @@ def _named(name: str, event: dict) -> tuple[str, dict]:
 
 
 def _server(event: dict) -> str:
-    """Return the name of an MCP server in letters that names of tools have; by its address if it has no name."""
+    """Return the name of an MCP server, one for each, in letters that names of tools have.
+
+    The digest of its whole name, address or command line follows, unless its name has such letters alone.
+    """
     named = text_or_none(event, "mcp_server_name") or ""
-    address = text_or_none(event, "url") or text_or_none(event, "command") or "unknown"
-    found = named or urlsplit(address).hostname or address.split(" ", 1)[0].rpartition("/")[2]
-    return NOT_IN_NAMES.sub("_", found)[:64]
+    if PLAIN_NAME.fullmatch(named):
+        return named
+    address = text_or_none(event, "url") or text_or_none(event, "command") or ""
+    shown = named or urlsplit(address).hostname or address.split(" ", 1)[0].rpartition("/")[2] or "unknown"
+    digest = hashlib.sha256(f"{named}\0{address}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{NOT_IN_NAMES.sub('_', shown)[:40].strip('_')}_{digest[:12]}"
 
 
 def _end(name: str, event: dict, *, is_shell: bool) -> dict:

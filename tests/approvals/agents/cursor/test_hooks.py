@@ -1,6 +1,7 @@
 """Cursor's hooks: the events as https://cursor.com/docs/hooks has them, and the hook's line as Cursor runs it."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -92,15 +93,25 @@ def test_the_content_of_a_file_that_is_read_is_not_kept(send):
     ("told", "server"),
     [
         ({"mcp_server_name": "github"}, "github"),
-        ({"mcp_server_name": "My tools"}, "My_tools"),
-        ({"url": "https://mcp.example/sse"}, "mcp_example"),
-        ({"command": "/opt/bin/notes --all"}, "notes"),
-        ({}, "unknown"),
+        ({"mcp_server_name": "My tools"}, r"My_tools_\w{12}"),
+        ({"url": "https://mcp.example/sse"}, r"mcp_example_\w{12}"),
+        ({"command": "/opt/bin/notes --all"}, r"notes_\w{12}"),
+        ({}, r"unknown_\w{12}"),
     ],
 )
 def test_a_tool_of_a_server_has_the_servers_name(told, server):
     heard = CURSOR.read(event("beforeMCPExecution", tool_name="add", tool_input='{"a": 1}', **told))
-    assert (heard.tool, heard.arguments) == (f"mcp__{server}__add", {"a": 1})
+    assert re.fullmatch(f"mcp__{server}__add", heard.tool)
+    assert heard.arguments == {"a": 1}
+
+
+def test_no_two_servers_have_one_name():
+    """A grant for a tool of one of them would hold for the other."""
+    servers = [{"mcp_server_name": name} for name in ("a b", "a_b", "a-b", "a__b", "a  b", "x" * 70, "x" * 71)]
+    servers += [{"command": f"npx {package}"} for package in ("notes", "mail")]
+    servers += [{"url": f"https://mcp.example/{path}"} for path in ("one", "two")]
+    events = [event("beforeMCPExecution", tool_name="add", tool_input="{}", **each) for each in servers]
+    assert len({CURSOR.read(each).tool for each in events}) == len(servers)
 
 
 def test_a_tool_of_a_server_runs_once_it_is_approved_and_its_end_is_recorded(send, decide, bob):
