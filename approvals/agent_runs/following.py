@@ -20,7 +20,7 @@ from dashboard.people.access import Caller, caller_of
 from dashboard.problems import Problem, conflict, not_allowed
 from dashboard.text.bounded_names import bounded
 from workspaces import lifecycle, operations
-from workspaces.models import Phase, ReasonCode, Snapshot, State
+from workspaces.models import Operation, Phase, ReasonCode, Snapshot, State
 from workspaces.programs import recordings
 from workspaces.secrets.masking import masked
 
@@ -118,7 +118,8 @@ def _start(run: AgentRun, turn: AgentTurn):
     if workspace.trashed_at:
         raise conflict(f"{workspace.key} is in the trash.")
     if workspace.state == State.FAILED:
-        raise conflict(f"{workspace.key} has failed: {workspace.reason}")
+        _create_again(workspace, by)
+        return
     if ended := lifecycle.ended_on_request(workspace, turn.created_at):
         _close(run, turn, TurnEnd.ENDED, f"{workspace.key} was {ended} before it began.")
         return
@@ -132,6 +133,15 @@ def _start(run: AgentRun, turn: AgentTurn):
     else:
         _submit(run, turn, by)
     run.save(update_fields=["preparing", "before", "state", "budget_from", "changed_at"])
+
+
+def _create_again(workspace, by: Actor):
+    """Create a workspace again whose creation a runner cut off that stopped, up to MAX_TRIES times. Problem 409."""
+    made = Operation.objects.filter(workspace=workspace, kind="create").order_by("-created_at")[:MAX_TRIES]
+    codes = [(each.outcome or {}).get("reason_code") for each in made]
+    if len(codes) == MAX_TRIES or codes[:1] != [ReasonCode.RUNNER_STOPPED]:
+        raise conflict(f"{workspace.key} has failed: {workspace.reason}")
+    lifecycle.retry(workspace, by=by)
 
 
 def _must_have_worked(run: AgentRun):

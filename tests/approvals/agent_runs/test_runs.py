@@ -59,6 +59,31 @@ def test_a_task_becomes_a_command_after_a_snapshot(started, workspace, lena):
     assert accounts.token_of(run) not in json.dumps([command.argv, command.env])
 
 
+def creation_failed(workspace, code: str):
+    """The newest creation of the workspace has failed, as the runner notes it."""
+    Workspace.objects.update(state=State.FAILED, reason="The runner stopped while creating it.")
+    newest = Operation.objects.filter(kind="create").order_by("-created_at").first()
+    if newest is None or newest.phase == Phase.SETTLED:
+        newest = operations.submit("create", workspace=workspace, by=Actor.system("tests"), exclusive=True)
+    Operation.objects.filter(pk=newest.pk).update(phase=Phase.SETTLED, outcome={"ok": False, "reason_code": code})
+
+
+def test_a_creation_that_a_stopped_runner_cut_off_is_tried_again(started, workspace):
+    for _ in range(2):
+        creation_failed(workspace, "runner_stopped")
+        assert follow().state == "starting"
+        assert Workspace.objects.get().state == State.CREATING
+    creation_failed(workspace, "runner_stopped")
+    assert follow().state == "failed"
+    assert Operation.objects.filter(kind="create").count() == 3
+
+
+def test_a_creation_that_failed_by_itself_is_not_tried_again(started, workspace):
+    creation_failed(workspace, "source")
+    assert follow().state == "failed"
+    assert Operation.objects.filter(kind="create").count() == 1
+
+
 def test_the_answer_of_a_run_is_stored_and_its_starter_notified(working, lena):
     run = ended(working, {"type": "system", "session_id": working.native_id}, ANSWER)
     assert (run.state, run.summary, run.untold) == ("done", "It is green.", "")
