@@ -264,6 +264,7 @@ def test_all_name_the_same_paths_of_a_tree_that_was_changed_a_little(named_every
         ({b"d": WITH_KEEP}, {b"d": ("folder", {b"x": SCRIPT}, 0o1777)}),
         ({b"d": ("folder", {b"x": SCRIPT}, 0o755)}, {b"e": ("folder", {b"x": SCRIPT}, 0o2755)}),
         ({b"f": ("file", b"a\nb\nc", 0o644, None)}, {b"f": ("file", b"a\nb\nc\n", 0o644, None)}),
+        ({b"f": ("file", b"a", 0o644, None)}, {b"f": ("file", b"a", 0o664, None)}),
     ],
 )
 def test_all_name_a_path_of_another_type(named_everywhere, old, new):

@@ -63,8 +63,8 @@ def _modes(change: Change) -> Iterator[Fact]:
         return
     if old is not None and old.kind == new.kind:
         if old.mode != new.mode:
-            known = new.kind == FILE and {old.mode, new.mode} <= set(_ORDINARY)
-            yield Fact("mode", f"{old.mode:03o}", f"{new.mode:03o}", in_git=known)
+            known = new.kind == FILE and {old.mode, new.mode} <= set(_ORDINARY) and (old.mode ^ new.mode) & 0o100
+            yield Fact("mode", f"{old.mode:03o}", f"{new.mode:03o}", in_git=bool(known))
     elif new.mode & SPECIAL_BITS or (new.kind == FILE and new.mode & 0o111):
         yield Fact("mode", "", f"{new.mode:03o}", in_git=new.mode in _ORDINARY)
     elif new.kind == FILE and new.mode not in _ORDINARY:
