@@ -12,7 +12,7 @@ from handrail_client.desk import Handrail
 from handrail_client.errors import NotAllowed
 
 # Seconds that a thread waits at a time: a program that is interrupted ends after them, and its question stays open.
-WAIT = 5
+WAIT_S = 5
 EDITED = "Note: a person edited this call before it ran; that was intended. What ran instead: {}"
 
 
@@ -61,7 +61,7 @@ class Gate:
         """Wait for the answer to the call, however long that takes, and use it, as `used` does."""
         action = await asyncio.to_thread(self.ask, call)
         while action.status == "pending":
-            action = await asyncio.to_thread(self.desk.wait, action, timeout=WAIT)
+            action = await asyncio.to_thread(self.desk.wait, action, timeout=WAIT_S)
         return await asyncio.to_thread(self.used, call)
 
     async def reported(
