@@ -39,7 +39,7 @@ from dashboard.text import strict_json
 
 GO_ON = {"continue": True}
 GATES = {"preToolUse": "^(?!MCP:)", "beforeMCPExecution": ""}  # {event: the tools that it is for}
-TOLD = (
+REPORTED = (
     "postToolUse", "postToolUseFailure", "afterMCPExecution", "beforeSubmitPrompt", "afterAgentResponse",
     "sessionStart", "stop", "sessionEnd",
 )  # fmt: skip
@@ -91,7 +91,7 @@ class Cursor(Dialect):
         gates = {}
         for event, tools in GATES.items():
             gates[event] = _entry(line("gate"), HOOK_TIMEOUT) | {"failClosed": True} | _matching(tools)
-        return gates | dict.fromkeys(TOLD, _entry(line("report"), REPORT_TIMEOUT))
+        return gates | dict.fromkeys(REPORTED, _entry(line("report"), REPORT_TIMEOUT))
 
     def test_call(self, session: str, cwd: str, *, ended: bool) -> dict:
         event = {"conversation_id": session, "generation_id": session, "workspace_roots": [cwd], "cwd": cwd}
@@ -230,18 +230,18 @@ def _end(name: str, event: dict, *, is_shell: bool) -> dict:
     """Return how a call ended. Of a shell call Cursor tells whether its exit status was 0, and calls every other 1."""
     if name == "afterMCPExecution":
         return {"response": text_or_none(event, "result_json")}
-    said = text_or_none(event, "output" if name == "afterShellExecution" else "tool_output")
+    output = text_or_none(event, "output" if name == "afterShellExecution" else "tool_output")
     if not is_shell or name == "afterShellExecution":
-        return {"response": said} | (shell_end(None) if is_shell else {})
+        return {"response": output} | (shell_end(None) if is_shell else {})
     try:
-        told = strict_json.loads((said or "").encode())
+        shell_result = strict_json.loads((output or "").encode())
     except Problem:
-        told = None
-    if not isinstance(told, dict):
-        return {"response": said} | shell_end(None)
-    status = told.get("exitCode")
+        shell_result = None
+    if not isinstance(shell_result, dict):
+        return {"response": output} | shell_end(None)
+    status = shell_result.get("exitCode")
     end = {"failed": True} if isinstance(status, int) and status else shell_end(status)
-    return {"response": text_or_none(told, "output")} | end
+    return {"response": text_or_none(shell_result, "output")} | end
 
 
 def _works_in(event: dict, tool: str, arguments) -> str | None:
