@@ -183,7 +183,7 @@ class Cluster:
         for each in self.nodes.values():
             machine.end_cgroup(each.group)
         machine.unmount_below(self.folder)
-        machine.remove_network(self.slot, [each.namespace for each in self.nodes.values()])
+        machine.remove_network(self.slot, {each.number: each.namespace for each in self.nodes.values()})
         machine.remove_traces(self.folder, [each.network for each in self.nodes.values()])
         shutil.rmtree(self.folder)
 

@@ -95,8 +95,10 @@ def set_cable(slot: int, node: int, *, up: bool) -> None:
     ip("link", "set", f"hrk{slot}n{node}", "up" if up else "down")
 
 
-def remove_network(slot: int, namespaces: list[str]) -> None:
-    for name in namespaces:
+def remove_network(slot: int, nodes: dict[int, str]) -> None:
+    """Remove the network namespaces of nodes, by their numbers, with their cables, and the bridge."""
+    for number, name in nodes.items():
+        ip("link", "delete", f"hrk{slot}n{number}", check=False)  # the kernel takes down what is in a namespace later
         ip("netns", "delete", name, check=False)
     ip("link", "delete", f"hrk{slot}", check=False)
 
