@@ -10,6 +10,7 @@ import pytest
 from django.urls import reverse
 from django.utils.translation import get_language, trans_real
 
+from dashboard.text import moments
 from tests.approvals.conftest import LIST, PUSH
 from tests.pages.test_every_url import ROUTES, site  # noqa: F401 (a fixture)
 
@@ -80,9 +81,12 @@ def brackets(monkeypatch):
     def bracketed(text):
         return text and f"⟦{text}⟧"
 
+    moments._dated.cache_clear()  # a test before this one may have asked for the same day
     monkeypatch.setattr(trans_real.DjangoTranslation, "gettext", lambda self, text: bracketed(text))
     monkeypatch.setattr(trans_real.DjangoTranslation, "ngettext", lambda self, one, n, _: bracketed(one))
     monkeypatch.setattr(trans_real, "gettext", lambda text: bracketed(text) if get_language() == "de" else text)
+    yield
+    moments._dated.cache_clear()
 
 
 def test_every_text_of_a_page_can_be_translated(site, browser_of, alice, ask, brackets):  # noqa: F811
