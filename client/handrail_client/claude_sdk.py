@@ -6,23 +6,25 @@ async for message in query(prompt="Mend the build", options=options):
 
 The gate is a PreToolUse hook, because Claude Code calls `can_use_tool` only for calls that its permission mode would
 prompt for, and never in bypassPermissions. `gated` sets `can_use_tool` too: it answers the prompts that the user's own
-settings (`permissions.ask`) cause after the hook.
+settings (`permissions.ask`) cause after the hook. The hooks also post the conversation, from its transcript.
 """
 
 import asyncio
 import dataclasses
 import json
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, PermissionResultAllow, PermissionResultDeny
 
 from handrail_client import json_text
 from handrail_client.actions import Action, bounded
+from handrail_client.claude_transcript import Transcript
+from handrail_client.conversation import Conversation
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError, NotAllowed
-from handrail_client.gated_calls import Call, edit_notice
+from handrail_client.gated_calls import Call, Gate, edit_notice
 
 HOOK_TIMEOUT = 86_400.0  # seconds; Claude Code then blocks the call
 MAX_WAITING = 64  # calls of one program that wait at the same time
@@ -46,6 +48,7 @@ def gated(options: ClaudeAgentOptions, desk: Handrail, *, ungated: Iterable[str]
     hooks["PreToolUse"] = [before, *hooks.get("PreToolUse", [])]
     for event in ("PostToolUse", "PostToolUseFailure"):
         hooks[event] = [*hooks.get(event, []), HookMatcher(hooks=[gate.after])]
+    hooks["Stop"] = [*hooks.get("Stop", []), HookMatcher(hooks=[gate.stopped])]
     return dataclasses.replace(options, hooks=hooks, can_use_tool=gate.prompted)
 
 
@@ -57,12 +60,14 @@ class _Gate:
         self._threads = ThreadPoolExecutor(MAX_WAITING, thread_name_prefix="handrail")
         self._running: dict[str, Action] = {}  # by the id of the call
         self._pending: dict[str, Action] = {}
+        self._transcripts: dict[tuple[str, str], Transcript] = {}
 
     async def _in_thread(self, function, *args):
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
 
     async def before(self, event: dict, call_id: str | None, context) -> dict:
         """Answer PreToolUse."""
+        self._post(event)
         tool, arguments = event["tool_name"], event["tool_input"]
         if tool in self._ungated:
             return {"continue_": True}
@@ -111,6 +116,18 @@ class _Gate:
             failed = event["hook_event_name"] == "PostToolUseFailure"
             await self._in_thread(self._desk.report_quietly, used, not failed, str(event.get("error") or ""))
         return {"continue_": True}
+
+    async def stopped(self, event: dict, call_id: str | None, context) -> dict:
+        """Post what came since the last call, the answer too."""
+        await asyncio.wrap_future(self._post(event, str(event.get("last_assistant_message") or "").strip()))
+        return {"continue_": True}
+
+    def _post(self, event: dict, answer: str = "") -> Future:
+        """Post what is new in the transcript of the event's session, in a thread: a call does not wait for it."""
+        key = session, path = event["session_id"], event.get("transcript_path") or ""
+        if key not in self._transcripts:
+            self._transcripts[key] = Transcript(path, Conversation(Gate(self._desk), session))
+        return self._threads.submit(self._transcripts[key].post, answer)
 
     async def prompted(self, tool: str, arguments: dict[str, Any], context):
         """Answer a permission prompt: allow exactly the call that the hook has allowed, deny every other one."""

@@ -31,6 +31,7 @@ class Message:
     call_id: str = ""
     ok: bool | None = None
     model: str = ""
+    at: str | None = None  # ISO 8601 with its offset; without it, when it is posted
 
     @property
     def is_answer(self) -> bool:
@@ -45,11 +46,12 @@ class Conversation:
         self._posted: set[str] = set()
         self._lock = threading.Lock()
 
-    def post(self, messages: Iterable[Message]):
-        """Post the messages that the desk does not have, oldest first. `messages` is the whole conversation so far.
+    def post(self, messages: Iterable[Message]) -> bool:
+        """Post the messages that the desk does not have, oldest first; return whether it has all of them now.
 
-        What can't be posted now is posted with the next messages. Only after an answer, the last of a run as far as
-        can be seen here, is the desk looked for, for as many seconds as its `grace`.
+        `messages` is the whole conversation so far. What can't be posted now is posted with the next messages. Only
+        after an answer, the last of a run as far as can be seen here, is the desk looked for, for as many seconds as
+        its `grace`.
         """
         conversation = list(messages)
         patience = self._gate.desk.grace if conversation and conversation[-1].is_answer else 0
@@ -60,10 +62,11 @@ class Conversation:
                     continue
                 tool = self._gate.name_of(message.tool or tools.get(message.call_id, ""))
                 about = {"kind": message.kind, "call_id": bounded(message.call_id), "model": message.model}
-                about |= {"id": key, "tool": tool, "ok": message.ok}
+                about |= {"id": key, "tool": tool, "ok": message.ok, "at": message.at}
                 if not self._post(message, about, patience):
-                    return
+                    return False
                 self._posted.add(key)
+        return True
 
     def _post(self, message: Message, about: dict, patience: float) -> bool:
         """Post one message; return whether those after it may follow."""

@@ -70,6 +70,21 @@ def test_a_call_waits_in_each_mode_and_runs_as_it_was_edited(start, person, name
     until(lambda: person.status(asked) == "succeeded")
 
 
+def test_the_conversation_is_at_the_desk(start, person, name, ran, product):
+    program = start("bypassPermissions", "echo one >> ran; sudo true || true")
+    asked = person.sees(name)
+    person.decides(asked, "approve")
+    answer = ended(program).strip()
+    [session] = product.get(f"/api/v1/sessions?agent={name}", person.token).json["sessions"]
+    kept = product.get(f"/api/v1/sessions/{session['id']}/messages", person.token).json["messages"]
+    assert [(row["role"], row["kind"]) for row in kept] == [
+        ("user", "text"), ("assistant", "call"), ("tool", "result"), ("assistant", "text")
+    ], kept  # fmt: skip
+    assert (kept[0]["text"], kept[3]["text"]) == ("[sdk] Go.", answer)
+    assert [row["action"] for row in kept] == [None, asked["id"], asked["id"], None]
+    assert [row["ok"] for row in kept] == [None, None, True, None]
+
+
 def test_a_denial_reaches_the_model_and_nothing_runs(start, person, name, ran, model):
     program = start("bypassPermissions", "echo one >> ran; sudo true || true")
     person.decides(person.sees(name), "deny", comment="Not now.")
