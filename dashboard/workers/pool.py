@@ -12,10 +12,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dashboard import json_text
+from dashboard.workers.loop import framed
 from dashboard.workers.turns import Turns, for_whom
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,11 +55,16 @@ class Worker:
     def lives(self) -> bool:
         return self.process.poll() is None
 
-    def ask(self, request: dict, seconds: float) -> dict:
-        """Return the answer. Raise Late if it does not come within `seconds`, Ended if the process is gone."""
+    def ask(self, request: dict, seconds: float, pieces: Callable[[], Iterable[bytes]] | None = None) -> dict:
+        """Return the answer. Raise Late if it does not come within `seconds`, Ended if the process is gone.
+
+        The bytes of `pieces()` follow the request, for a worker that reads them with `pieces_from`.
+        """
         until = time.monotonic() + seconds
         try:
             self._write(json_text.dumps(request).encode() + b"\n", until)
+            for frame in framed(pieces()) if pieces else ():
+                self._write(frame, until)
             return json_text.loads(self._read(until))
         except OSError as error:
             raise Ended from error
