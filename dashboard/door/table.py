@@ -37,6 +37,8 @@ _DECLARED = [
         GET /workspaces/{key}/commands
         GET /commands/{id}
         GET /commands/{id}/output
+        GET /commands/{id}/output/search
+        POST /commands/{id}/output/query
         GET /workspaces/{key}/snapshots
         GET /workspaces/{key}/snapshots/{n}
         GET /workspaces/{key}/snapshots/{n}/manifest
@@ -123,6 +125,8 @@ _DECLARED = [
     (
         goes_on("It only reads.", secrets="refused"),
         """
+        GET /workspaces/{key}/search
+        POST /workspaces/{key}/query
         GET /workspaces/{key}/snapshots/{n}/archive
         """,
     ),

@@ -3,6 +3,7 @@
 import json
 import re
 from functools import lru_cache
+from itertools import pairwise
 
 from django import template
 from django.conf import settings
@@ -103,6 +104,18 @@ def marked_line(line: str, words: list[str]) -> str:
     parts = re.split("(" + "|".join(map(re.escape, words)) + ")", line, flags=re.IGNORECASE)
     pieces = (
         format_html("<mark>{}</mark>", visible_line(part)) if place % 2 else visible_line(part)
+        for place, part in enumerate(parts)
+    )
+    return format_html_join("", "{}", ((piece,) for piece in pieces))
+
+
+@register.simple_tag
+def marked_spans(line: str, spans: list[list[int]]) -> str:
+    """Render untrusted text on one line, with its parts [begin, end] marked, which are in order."""
+    bounds = [0, *(place for span in spans for place in span), len(line)]
+    parts = (line[begin:end] for begin, end in pairwise(bounds))
+    pieces = (
+        format_html("<mark>{}</mark>", visible_line(part)) if place % 2 and part else visible_line(part)
         for place, part in enumerate(parts)
     )
     return format_html_join("", "{}", ((piece,) for piece in pieces))

@@ -25,6 +25,8 @@ VERBS = {
     "POST /checkpoints/{checkpoint_id}/restore": "restore",
     "POST /checkpoints/{checkpoint_id}/fork": "create_workspace",
     "DELETE /checkpoints/{checkpoint_id}": "delete_checkpoint",
+    "POST /commands/{id}/output/query": "read",
+    "POST /workspaces/{key}/query": "read",
     "POST /workspaces/{key}/snapshots/{n}/folder": "read",
     "DELETE /workspaces/{key}/snapshots/{n}/folder": "read",
     "POST /workspaces/{key}/snapshots/{n}/screenshot": "keep_screenshot",
@@ -467,7 +469,7 @@ def knock(everybody, things):
         for parameter, value in things.items():
             path = path.replace(f"{{{parameter}}}", value)
         required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p.get("required")]
-        query = "&".join(f"{p['name']}={p['schema'].get('enum', ['1'])[0]}" for p in required)
+        query = "&".join(f"{p['name']}={p['schema'].get('enum', [things.get(p['name'], '1')])[0]}" for p in required)
         body = body_of(operation)
         if method in ("POST", "PUT") and body is None:
             body = b"" if method == "PUT" else {}

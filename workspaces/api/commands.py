@@ -42,7 +42,8 @@ def run_command(
     return Status(201, answers.command_out(command))
 
 
-def _command(request, id: str) -> Command:
+def find_command(request, id: str) -> Command:
+    """Return a command of a workspace that the caller sees, with what reading its output takes. Problem 404."""
     prepared = _visible(CallerSlots.of(request.auth))
     return lookup.find_prepared(prepared, id, "command", **CallerSlots.values(request.auth))
 
@@ -72,7 +73,7 @@ def list_commands(request, key: str, cursor: str | None = None):
 async def get_command(request, id: str, wait: float = 0):
     """Return a command; with `wait` (at most 25 s), once it is over."""
     command = await wait_for(
-        partial(_command, request, id),
+        partial(find_command, request, id),
         lambda command: operations.is_over(command.operation),
         team_ids=request.auth.team_ids,
         subject=id.lower(),
@@ -84,7 +85,7 @@ async def get_command(request, id: str, wait: float = 0):
 @router.get("/commands/{id}/output", response={200: None} | PROBLEMS, auth=AsyncBearer(), tags=["commands"])
 async def command_output(request, id: str, offset: int = Query(0, ge=0, le=2**53), follow: bool = False):
     """Return the raw output from an offset; with follow=1, stream it until the command ends."""
-    command = await query_in_thread(_command, request, id)
+    command = await query_in_thread(find_command, request, id)
     if command.swept_at:
         raise Problem(404, f"Its output was kept until {clock.in_utc(command.swept_at)}.")
     chunks = recordings.followed(command, offset) if follow else await recordings.recorded(command, offset)
@@ -96,7 +97,7 @@ async def command_output(request, id: str, offset: int = Query(0, ge=0, le=2**53
 )
 def cancel_command(request, id: str):
     """Ask a command to end; one that is over is returned unchanged."""
-    command = _command(request, id)
+    command = find_command(request, id)
     lifecycle.require_permission(request.auth, "use_workspace", command.workspace)
     return Status(202, answers.command_out(commands.cancel_command(command, by=request.auth.actor)))
 

@@ -81,7 +81,8 @@ def _ask_about_hidden(request, team: str, key: str, command: str):
     )
 
 
-def _command(workspace, pk) -> Command:
+def find_command(workspace, pk) -> Command:
+    """Return a command of the workspace, with what reading its output takes. Http404."""
     return get_object_or_404(
         Command.objects.select_related("operation", "workspace__runner"), pk=pk, workspace=workspace
     )
@@ -91,7 +92,7 @@ def _command(workspace, pk) -> Command:
 @require_safe
 def command(request, team, key, pk):
     head = load_header(request, team, key, "workspace-checks")
-    found = _command(head.workspace, pk)
+    found = find_command(head.workspace, pk)
     context = {"nav": "workspaces", "head": head, "command": found, "is_over": operations.is_over(found.operation)}
     context["output"], context["earlier"] = _tail(found)
     return render(request, "workspaces/command.html", context)
@@ -110,7 +111,7 @@ def _tail(found: Command) -> tuple[str, int]:
 def output(request, team, key, pk):
     """Download the whole output."""
     head = load_header(request, team, key, "workspace-checks")
-    found = _command(head.workspace, pk)
+    found = find_command(head.workspace, pk)
     if found.swept_at:
         raise Http404("its output was not kept")
     chunks = recordings.of(found).pieces()
@@ -124,6 +125,6 @@ def cancel(request, team, key, pk):
     must(request.caller, "use_workspace", workspace.team_id)
     return carry_out(
         request,
-        lambda: command_service.cancel_command(_command(workspace, pk), by=request.caller.actor),
+        lambda: command_service.cancel_command(find_command(workspace, pk), by=request.caller.actor),
         then=reverse("command", args=[team, key, pk]),
     )

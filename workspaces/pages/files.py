@@ -20,8 +20,8 @@ SHOWN_BYTES = 512 * 1024  # larger texts are shown in part
 HEAD_BYTES, TAIL_BYTES = 32 * 1024, 8 * 1024  # of a text that is too large to show
 
 
-def _asked(request) -> tuple[object, bytes]:
-    """Return (point, path) of the query."""
+def point_and_path(request) -> tuple[object, bytes]:
+    """Return (point, path) of the query: a snapshot's number or "live", and bytes."""
     path = unquote_to_bytes(request.GET["quoted"]) if "quoted" in request.GET else path_in(request)
     return parse_point(request.GET.get("at", ""), "live"), path.strip(b"/")
 
@@ -30,7 +30,7 @@ def _asked(request) -> tuple[object, bytes]:
 @require_safe
 def files(request, team, key):
     head = load_header(request, team, key, "workspace-files")
-    at, path = _asked(request)
+    at, path = point_and_path(request)
     context = {
         "nav": "workspaces",
         "head": head,
@@ -97,7 +97,7 @@ def _whole_lines(part: bytes, *, end: bool = False) -> str:
 def raw(request, team, key):
     """Download a file's bytes; never displayed by the browser."""
     head = load_header(request, team, key, "workspace-files")
-    at, path = _asked(request)
+    at, path = point_and_path(request)
     try:
         pieces = history.stream_file(head.workspace, at, path)
     except Problem as problem:
@@ -111,7 +111,7 @@ def raw(request, team, key):
 def as_zip(request, team, key):
     """Download a folder's contents as a zip, or only the chosen entries."""
     head = load_header(request, team, key, "workspace-files")
-    at, folder = _asked(request)
+    at, folder = point_and_path(request)
     chosen = [posixpath.join(folder, unquote_to_bytes(name)) for name in request.GET.getlist("choose")]
     try:
         pieces = (

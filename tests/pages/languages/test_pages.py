@@ -28,7 +28,7 @@ OURS = re.compile(
     r"(claude-code|codex)@[\d.]+|anthropic ANTHROPIC_API_KEY claude-sonnet-\*|"
     r"claude|a task|dba|sha256|repo-(task-1|thrown)|payments|Browser|alice|bob|lena|vera|Payments|Handrail|"
     r"Claude Code|Codex|Copilot CLI|Gemini CLI|OpenCode|Qwen Code|Cursor|MCP|ACP|AAP|Python|Deutsch|"
-    r"Forgejo|GitHub|GitLab|Gitea|CSV|EU AI Act|Art\. 14|OWASP AISVS|C14\.\d .*|"
+    r"SELECT \* FROM (output|file)|Forgejo|GitHub|GitLab|Gitea|CSV|EU AI Act|Art\. 14|OWASP AISVS|C14\.\d .*|"
     r"English|default( v1)?|[Oo]nly-for-payments.*|before lunch|nightly|tests|Bash|UTC|DEPLOY_KEY|GITHUB|make up|"
     r"(Overwrite|Push to) main on origin|(Run )?pwd|[\d.,]+ EUR|"
     r"namespace|none|sandbox|container|microvm(-emulated)?|pod-(runc|gvisor|kata)|U\+27E\d.*|/workspace|\.tar(\.\w+)*"

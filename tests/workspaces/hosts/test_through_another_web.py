@@ -29,6 +29,20 @@ def test_a_command_is_started_and_its_output_followed(both_hosts):
     assert other.get(f"/commands/{command['id']}").json["output_bytes"] == 6
 
 
+def test_the_output_of_a_command_and_a_file_are_searched_and_asked(both_hosts):
+    other = both_hosts.through_other
+    command = other.post("/workspaces/far/commands", {"command": "echo name,size; echo a,3; echo b,4"}).json["id"]
+    other.finished(command)
+    found = other.get(f"/commands/{command}/output/search?pattern=^b").json
+    assert [(line["n"], line["text"]) for line in found["lines"]] == [(3, "b,4")]
+    asked = other.post(f"/commands/{command}/output/query", {"sql": "SELECT sum(size) FROM output"}, expect=200)
+    assert asked.json["rows"] == [[7]]
+    other.call("PUT", "/workspaces/far/files/sizes.csv", b"name,size\na,5\n", None)
+    asked = other.post("/workspaces/far/query", {"path": "sizes.csv", "sql": "SELECT size FROM file"}, expect=200)
+    assert asked.json["rows"] == [[5]]
+    assert other.get("/workspaces/far/search?path=none.csv&pattern=a", 404).json["detail"]
+
+
 def test_a_preview_is_shown(both_hosts):
     both_hosts.through_other.call("PUT", "/workspaces/far/files/app.py", APP, None)
     both_hosts.through_other.post(
