@@ -34,7 +34,7 @@ class Http:
         proxies = [urllib.request.ProxyHandler({})] if urlsplit(self._api).hostname in LOCAL else []
         self._opener = urllib.request.build_opener(_NoRedirect, *proxies)
 
-    def get(self, path: str, *, wait: float = 0, **query) -> dict:
+    def get(self, path: str, /, *, wait: float = 0, **query) -> dict:
         """Return the JSON object at the path; `wait` is how long the desk may hold the request."""
         asked = {name: value for name, value in query.items() if value not in (None, "")}
         return self.json("GET", path, query=asked | ({"wait": wait} if wait else {}), wait=wait)

@@ -71,6 +71,28 @@ class Workspaces:
         """Yield the output from an offset; with `follow` until the command ends."""
         return self.http.pieces(f"/commands/{command_id}/output", offset=offset, follow=str(follow).lower())
 
+    def search_output(self, command_id: str, pattern: str, **wish) -> dict:
+        """Return the lines of the output so far that match, as {"lines", "found", "more_from"}.
+
+        `wish`: fixed, ignore_case, before, after, limit, from_line. A line is {"n", "text", "matches", …}.
+        """
+        return self.http.get(f"/commands/{command_id}/output/search", pattern=pattern, **_as_query(wish))
+
+    def query_output(self, command_id: str, sql: str, **wish) -> dict:
+        """Return the answer of one SELECT over the table `output`; `wish`: format, first_line, limit.
+
+        {"columns", "rows", "truncated", "table"}
+        """
+        return self.http.post(f"/commands/{command_id}/output/query", {"sql": sql} | wish)
+
+    def search_file(self, key: str, path: str, pattern: str, **wish) -> dict:
+        """Return the lines of a file that match, as `search_output` does; `wish` may name a `snapshot`."""
+        return self.http.get(f"/workspaces/{key}/search", path=path, pattern=pattern, **_as_query(wish))
+
+    def query_file(self, key: str, path: str, sql: str, **wish) -> dict:
+        """Return the answer of one SELECT over the table `file`, as `query_output`; `wish` may name a `snapshot`."""
+        return self.http.post(f"/workspaces/{key}/query", {"path": path, "sql": sql} | wish)
+
     # Files ------------------------------------------------------------------------------------------------------------
 
     def files(self, key: str, path: str = "", *, snapshot: int | None = None) -> list[dict]:
@@ -175,3 +197,7 @@ class Workspaces:
 
     def _find(self, action_id: str) -> Action:
         return self._actions.get(action_id)
+
+
+def _as_query(wish: dict) -> dict:
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in wish.items()}

@@ -7,4 +7,6 @@ MCP_TOOLS = {
     "write_notes": ("PUT /workspaces/{key}/notes",),
     "take_snapshot": ("POST /workspaces/{key}/snapshots",),
     "run_command": ("POST /workspaces/{key}/commands", "GET /commands/{id}", "GET /commands/{id}/output"),
+    "search_text": ("GET /commands/{id}/output/search", "GET /workspaces/{key}/search"),
+    "query_table": ("POST /commands/{id}/output/query", "POST /workspaces/{key}/query"),
 }

@@ -3,11 +3,14 @@
 import json
 from typing import Any
 
+from handrail_client import json_text
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError
 
 MAX_OUTPUT = 30_000  # bytes of a command's output, from its end
 TEXT = {"type": "string"}
+FLAG = {"type": "boolean"}
+NUMBER = {"type": "integer", "minimum": 1}
 WORKSPACE = {"type": "string", "description": "key of the workspace; may be left out where the connection names one"}
 
 
@@ -16,6 +19,12 @@ def _tool(name: str, description: str, required: str = "", **properties) -> dict
     return {"name": name, "description": description, "inputSchema": schema}
 
 
+OF_TEXT = {
+    "command": TEXT | {"description": "id of the command, if its output is meant"},
+    "path": TEXT | {"description": "of the file in the workspace, if a file is meant"},
+    "snapshot": NUMBER | {"description": "of the file; else as it is now"},
+    "workspace": WORKSPACE,
+}
 TOOLS = [
     _tool(
         "ask_permission",
@@ -44,7 +53,31 @@ TOOLS = [
         "command",
         workspace=WORKSPACE,
         command=TEXT,
-        timeout_s={"type": "integer", "minimum": 1},
+        timeout_s=NUMBER,
+    ),
+    _tool(
+        "search_text",
+        "Find the lines that match a regular expression in all that a command printed, or in a file of a workspace.",
+        "pattern",
+        **OF_TEXT,
+        pattern=TEXT | {"description": "as Python's re has it"},
+        fixed=FLAG | {"description": "the pattern is the text itself"},
+        ignore_case=FLAG,
+        before={"type": "integer", "minimum": 0, "description": "lines before each match"},
+        after={"type": "integer", "minimum": 0, "description": "lines after each match"},
+        limit=NUMBER | {"description": "lines that match; 100 if left out"},
+        from_line=NUMBER | {"description": "where to go on: more_from of the answer before"},
+    ),
+    _tool(
+        "query_table",
+        "Ask all that a command printed, or a file of a workspace, by one SELECT of SQLite: CSV and TSV with a header, "
+        "JSON lines, or plain lines. The table is named `output`, or `file` of a file.",
+        "sql",
+        **OF_TEXT,
+        sql=TEXT,
+        format=TEXT | {"enum": ["auto", "csv", "tsv", "jsonl", "lines"], "description": "lines: columns n and text"},
+        first_line=NUMBER | {"description": "the line with the header"},
+        limit=NUMBER | {"description": "rows of the answer; 100 if left out"},
     ),
 ]
 KNOWN = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
@@ -58,9 +91,9 @@ def run_tool(desk: Handrail, name: Any, given: Any) -> str:
     if name == "list_workspaces":
         kept = ("key", "state", "description")
         return json.dumps([{key: row.get(key) for key in kept} for row in desk.workspaces.all()], ensure_ascii=False)
-    workspace = given.get("workspace") or desk.workspace
-    if not workspace:
-        raise HandrailError("Name the workspace.")
+    if name in ("search_text", "query_table"):
+        return _ask_text(desk, name, given)
+    workspace = _workspace(desk, given)
     match name:
         case "read_notes":
             notes = desk.workspaces.notes(workspace)
@@ -74,8 +107,28 @@ def run_tool(desk: Handrail, name: Any, given: Any) -> str:
             return _run_command(desk, workspace, given)
 
 
+def _workspace(desk: Handrail, given: dict) -> str:
+    workspace = given.get("workspace") or desk.workspace
+    if not workspace:
+        raise HandrailError("Name the workspace.")
+    return workspace
+
+
+def _ask_text(desk: Handrail, name: str, given: dict) -> str:
+    if ("command" in given) == ("path" in given):
+        raise HandrailError("Name either the command or the path of a file.")
+    wish = {key: value for key, value in given.items() if key not in ("command", "path", "workspace")}
+    found, is_search = desk.workspaces, name == "search_text"
+    question = wish.pop("pattern" if is_search else "sql")
+    if "command" in given:
+        ask, of = (found.search_output if is_search else found.query_output), [given["command"]]
+    else:
+        ask, of = (found.search_file if is_search else found.query_file), [_workspace(desk, given), given["path"]]
+    return json_text.dumps(ask(*of, question, **wish), ensure_ascii=False)
+
+
 def _check(name: str, given: Any):
-    kinds = {"string": str, "integer": int, "object": dict}
+    kinds = {"string": str, "integer": int, "object": dict, "boolean": bool}
     schema = KNOWN[name]
     if not isinstance(given, dict):
         raise HandrailError("The arguments must be an object.")
@@ -85,7 +138,7 @@ def _check(name: str, given: Any):
         if key not in schema["properties"]:
             raise HandrailError(f"{name} takes no {key!r}.")
         kind = schema["properties"][key]["type"]
-        if not isinstance(value, kinds[kind]) or isinstance(value, bool):
+        if not isinstance(value, kinds[kind]) or (isinstance(value, bool) and kind != "boolean"):
             raise HandrailError(f"{key} must be of the type {kind}.")
 
 
@@ -102,4 +155,5 @@ def _run_command(desk: Handrail, workspace: str, given: dict) -> str:
     done = desk.workspaces.finished(started["id"])
     status = done["reason"] if done["exit_status"] is None else f"exit status {done['exit_status']}"
     shown = output.decode(errors="replace")
-    return f"{'(The start is left out.)' if cut else ''}{shown}\n({status})"
+    all_of_it = f"(The start is left out. search_text and query_table read all of command {started['id']}.)\n"
+    return f"{all_of_it if cut else ''}{shown}\n({status})"

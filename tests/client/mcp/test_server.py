@@ -89,6 +89,37 @@ def test_workspaces_notes_snapshots_and_commands(server, desk):
     assert client.answer(8)["result"]["protocolVersion"] == "2025-11-25"
 
 
+def test_what_a_command_printed_and_a_file_are_searched_and_asked_by_sql(server, desk):
+    key = "of-the-large-outputs"
+    desk.workspaces.create(key)
+    desk.workspaces.write(key, "sizes.csv", b"name,size\na,3\nb,4\n")
+    client = server(HANDRAIL_WORKSPACE=key)
+    print_many = "seq 1 9000 | sed 's/.*/{\"n\": &}/'"
+    use(client, 1, "run_command", command=print_many)
+    first, *_ = client.text(1).splitlines()
+    assert first.startswith("(The start is left out. search_text and query_table read all of command ")
+    command = first.split()[-1].removesuffix(".)")
+    use(client, 2, "search_text", command=command, pattern=": 7}", fixed=True, after=1)
+    assert [line["text"] for line in json.loads(client.text(2))["lines"]] == ['{"n": 7}', '{"n": 8}']
+    use(client, 3, "query_table", command=command, sql="SELECT sum(n) FROM output")
+    assert json.loads(client.text(3))["rows"] == [[40504500]]
+    use(client, 4, "query_table", path="sizes.csv", sql="SELECT max(size) FROM file")
+    assert json.loads(client.text(4))["rows"] == [[4]]
+    use(client, 5, "search_text", path="sizes.csv", pattern="^B", ignore_case=True, workspace=key)
+    assert json.loads(client.text(5))["lines"][0]["n"] == 3
+    wrong = [
+        ("search_text", {"pattern": "a"}),
+        ("search_text", {"pattern": "a", "command": command, "path": "sizes.csv"}),
+        ("search_text", {"pattern": "a", "path": "sizes.csv", "fixed": 1}),
+        ("query_table", {"sql": "DROP TABLE output", "command": command}),
+        ("query_table", {"sql": "SELECT 1", "command": command, "snapshot": 1}),
+    ]
+    for n, (tool, given) in enumerate(wrong):
+        use(client, f"w{n}", tool, **given)
+        assert client.answer(f"w{n}")["result"]["isError"] is True
+    assert "Only one SELECT can be asked" in client.text("w3")
+
+
 def test_a_client_of_the_newest_protocol_needs_no_greeting(speak, person, name):
     client = speak("mcp-server", "--grace", "0.5")
     client.ask(1, "server/discover", {"_meta": META})
