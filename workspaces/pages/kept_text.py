@@ -131,10 +131,11 @@ def _page(request, context: dict, search, query):
 
 
 def _shown(found: dict, sent) -> dict:
-    """Return {lines, further}: (line, whether its end is left out), and the address of the lines after these."""
+    """Return {lines, digits, further}: (line, whether its end is left out), and the address of what follows."""
     lines = [(line, line["column"] + len(line["text"]) < line["length"]) for line in found["lines"]]
+    shown = {"lines": lines, "digits": min(8, len(str(found["lines"][-1]["n"]))) if lines else 4}
     if found["more_from"] is None:
-        return {"lines": lines}
+        return shown
     further = sent.copy()
     further["from_line"] = found["more_from"]
-    return {"lines": lines, "further": f"?{further.urlencode()}"}
+    return shown | {"further": f"?{further.urlencode()}"}
