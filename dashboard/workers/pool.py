@@ -64,6 +64,8 @@ class Worker:
         try:
             self._write(json_text.dumps(request).encode() + b"\n", until)
             for frame in framed(pieces()) if pieces else ():
+                if time.monotonic() > until:  # a source without an end
+                    raise Late("it took too long")
                 self._write(frame, until)
             return json_text.loads(self._read(until))
         except OSError as error:

@@ -32,8 +32,8 @@ def post(client, at, **body):
 
 
 def test_lines_of_an_output_are_found_over_the_api(command, api, agent_token):
-    told = api(agent_token).get(f"/api/v1/commands/{command.pk}/output/search?pattern=^B&ignore_case=1&before=1").json()
-    assert told == {
+    found = api(agent_token).get(f"/api/v1/commands/{command.pk}/output/search?pattern=^B&ignore_case=1&before=1")
+    assert found.json() == {
         "lines": [
             {"n": 2, "text": "alpha,3", "column": 0, "length": 7, "matches": []},
             {"n": 3, "text": "be\u202eta,12", "column": 0, "length": 8, "matches": [[0, 1]]},
@@ -45,9 +45,9 @@ def test_lines_of_an_output_are_found_over_the_api(command, api, agent_token):
 
 def test_an_output_is_asked_by_sql_over_the_api(command, api, agent_token):
     sql = "SELECT name, size FROM output WHERE size > 5 ORDER BY size"
-    told = post(api(agent_token), f"/commands/{command.pk}/output/query", sql=sql, limit=1).json()
-    assert (told["columns"], told["rows"], told["truncated"]) == (["name", "size"], [["<b>gamma</b>", 7]], True)
-    assert told["table"] == {
+    answer = post(api(agent_token), f"/commands/{command.pk}/output/query", sql=sql, limit=1).json()
+    assert (answer["columns"], answer["rows"], answer["truncated"]) == (["name", "size"], [["<b>gamma</b>", 7]], True)
+    assert answer["table"] == {
         "name": "output",
         "format": "csv",
         "columns": ["name", "size"],
@@ -132,8 +132,8 @@ def test_an_output_that_was_deleted_is_gone_and_one_that_has_not_begun_is_empty(
     gone = api(agent_token).get(f"/api/v1/commands/{command.pk}/output/search?pattern=a")
     assert (gone.status_code, gone.json()["detail"][:24]) == (404, "Its output was kept unti")
     waiting = make_command(workspace)
-    told = api(agent_token).get(f"/api/v1/commands/{waiting.pk}/output/search?pattern=a").json()
-    assert told == {"lines": [], "found": 0, "more_from": None}
+    answer = api(agent_token).get(f"/api/v1/commands/{waiting.pk}/output/search?pattern=a").json()
+    assert answer == {"lines": [], "found": 0, "more_from": None}
 
 
 def test_the_page_of_a_command_leads_to_its_search(command, vera, browser_of, read):
@@ -170,6 +170,20 @@ def test_a_refusal_stands_in_the_form_that_was_sent(command, vera, browser_of, r
     assert "Only one SELECT can be asked" in page.partition('id="query-title"')[2]
     assert "Only one SELECT" not in page.partition('id="query-title"')[0]
     assert "The pattern cannot be read" in read(browser_of(vera), f"{at}?pattern=(&around=0").partition('id="query-')[0]
+
+
+def test_a_refusal_that_quotes_the_text_marks_its_hidden_characters(command, vera, browser_of, read):
+    sql = "SELECT+json_extract('{}',name)+FROM+output+WHERE+name+LIKE+'be%25'&format=auto&first_line=1"
+    page = read(browser_of(vera), f"{AT}/commands/{command.pk}/search/?sql={sql}")
+    refusal = page.partition('id="query-title"')[2].partition("SQLite says")[2].partition("</p>")[0]
+    assert 'data-bytes="e280ae"' in refusal
+    assert "\u202e" not in refusal
+
+
+@pytest.mark.parametrize("first_line", ["0", "99999999999999999999999", "x"])
+def test_a_first_line_that_cannot_be_is_refused_in_its_field(command, vera, browser_of, read, first_line):
+    sent = f"?sql=SELECT+1&format=auto&first_line={first_line}"
+    assert 'id="id_first_line_error"' in read(browser_of(vera), f"{AT}/commands/{command.pk}/search/{sent}")
 
 
 def test_the_page_goes_on_where_it_ended(workspace, vera, browser_of, read):

@@ -44,7 +44,7 @@ class QueryWish(Strict):
     format: Literal["auto", "csv", "tsv", "jsonl", "lines"] = Field(
         "auto", description="how the text is a table; lines: one row for each line, with `n` and `text`"
     )
-    first_line: int = Field(1, ge=1, le=2**31 - 1, description="of the table: the header of a CSV or TSV")
+    first_line: int = Field(1, ge=1, le=asking.MAX_FIRST_LINE, description="of the table: the header of a CSV or TSV")
     limit: int = Field(100, ge=1, le=asking.MAX_ROWS, description="rows of the answer")
 
 

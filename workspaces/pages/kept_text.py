@@ -10,6 +10,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
 from dashboard.problems import Problem
+from dashboard.text.visible_text import visible
 from dashboard.web.pages import signed_in
 from workspaces.pages.commands import find_command
 from workspaces.pages.files import point_and_path
@@ -60,6 +61,7 @@ class QueryForm(forms.Form):
     first_line = forms.IntegerField(
         label=gettext_lazy("First line of the table"),
         min_value=1,
+        max_value=asking.MAX_FIRST_LINE,
         initial=1,
         widget=forms.NumberInput({"inputmode": "numeric"}),
     )
@@ -124,7 +126,8 @@ def _page(request, context: dict, search, query):
             try:
                 context[name] = ask(**form.wish())
             except Problem as problem:
-                form.add_error(None, problem.detail)
+                # It can quote the text, which an agent wrote.
+                form.add_error(None, visible(problem.detail, one_line=True))
     if "search" in context:
         context |= _shown(context["search"], sent)
     return render(request, "workspaces/kept_text.html", {"nav": "workspaces"} | context | asked)

@@ -11,22 +11,22 @@ from workspaces.programs.kept_text import asking
 
 def search_output(command: Command, pattern: str, *, by: Actor, **wish) -> dict:
     """Return what `asking.search` finds in a command's output so far. Problem 404 if that was deleted."""
-    return asking.search(_output_of(command), pattern, who=_asks(by), **wish)
+    return asking.search(_output_of(command), pattern, who=_agent_of(by), **wish)
 
 
 def query_output(command: Command, sql: str, *, by: Actor, **wish) -> dict:
     """Return what `asking.query` says of a command's output so far, the table `output`. Problem 404 if deleted."""
-    return asking.query(_output_of(command), sql, who=_asks(by), table="output", **wish)
+    return asking.query(_output_of(command), sql, who=_agent_of(by), table="output", **wish)
 
 
 def search_file(workspace: Workspace, at, path: bytes, pattern: str, *, by: Actor, **wish) -> dict:
     """Return what `asking.search` finds in a file at a point: a snapshot's number or `history.LIVE`."""
-    return asking.search(_bytes_of(workspace, at, path), pattern, who=_asks(by), **wish)
+    return asking.search(_bytes_of(workspace, at, path), pattern, who=_agent_of(by), **wish)
 
 
 def query_file(workspace: Workspace, at, path: bytes, sql: str, *, by: Actor, **wish) -> dict:
     """Return what `asking.query` says of a file at a point, the table `file`."""
-    return asking.query(_bytes_of(workspace, at, path), sql, who=_asks(by), table="file", **wish)
+    return asking.query(_bytes_of(workspace, at, path), sql, who=_agent_of(by), table="file", **wish)
 
 
 def _output_of(command: Command) -> asking.Pieces:
@@ -39,5 +39,5 @@ def _bytes_of(workspace: Workspace, at, path: bytes) -> asking.Pieces:
     return lambda: history.stream_file(workspace, at, path)
 
 
-def _asks(by: Actor) -> str:
+def _agent_of(by: Actor) -> str:
     return by.id if by.type == "agent" else ""

@@ -124,7 +124,22 @@ def _ask_text(desk: Handrail, name: str, given: dict) -> str:
         ask, of = (found.search_output if is_search else found.query_output), [given["command"]]
     else:
         ask, of = (found.search_file if is_search else found.query_file), [_workspace(desk, given), given["path"]]
-    return json_text.dumps(ask(*of, question, **wish), ensure_ascii=False)
+    return _bounded(ask(*of, question, **wish))
+
+
+def _bounded(answer: dict) -> str:
+    """Return the answer as JSON, with only its first lines or rows if it is too long for a model to read."""
+    text = json_text.dumps(answer, ensure_ascii=False)
+    kind = "lines" if "lines" in answer else "rows"
+    while len(text) > MAX_OUTPUT and len(kept := answer[kind]) > 1:
+        begin, rest = kept[: len(kept) // 2], kept[len(kept) // 2]
+        answer |= {kind: begin}
+        if kind == "lines":
+            answer |= {"found": sum(bool(line["matches"]) for line in begin), "more_from": rest["n"]}
+        else:
+            answer |= {"truncated": True}
+        text = json_text.dumps(answer, ensure_ascii=False)
+    return text
 
 
 def _check(name: str, given: Any):

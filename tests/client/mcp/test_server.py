@@ -107,6 +107,12 @@ def test_what_a_command_printed_and_a_file_are_searched_and_asked_by_sql(server,
     assert json.loads(client.text(4))["rows"] == [[4]]
     use(client, 5, "search_text", path="sizes.csv", pattern="^B", ignore_case=True, workspace=key)
     assert json.loads(client.text(5))["lines"][0]["n"] == 3
+    use(client, 6, "search_text", command=command, pattern="n", limit=1000)
+    found = json.loads(client.text(6))
+    assert len(client.text(6)) <= 30_000
+    assert found["found"] == len(found["lines"]) == found["more_from"] - 1
+    use(client, 7, "query_table", command=command, sql="SELECT n, n, n, n, n, n FROM output", limit=1000)
+    assert (len(client.text(7)) <= 30_000, json.loads(client.text(7))["truncated"]) == (True, True)
     wrong = [
         ("search_text", {"pattern": "a"}),
         ("search_text", {"pattern": "a", "command": command, "path": "sizes.csv"}),

@@ -1,5 +1,7 @@
 """Questions about a text are answered by a process that is ended when it takes too long, and holds nobody else."""
 
+from itertools import repeat
+
 import pytest
 
 from dashboard.problems import Problem
@@ -56,7 +58,8 @@ def test_a_pattern_that_takes_forever_is_ended_and_the_next_question_answered(re
     assert asking.search(lambda: [b"aab"], SLOW)["found"] == 1
 
 
-def test_a_query_has_a_limit_of_memory_and_the_process_lives_on(reader):
+def test_a_query_has_a_limit_of_memory_and_the_process_lives_on(reader, monkeypatch):
+    monkeypatch.setattr(asking, "SECONDS", 200.0)
     refused = refusal(asking.query, lambda: [CSV], HUGE)
     assert (refused.status, refused.detail) == (
         422,
@@ -69,6 +72,12 @@ def test_who_finds_no_process_free_is_told_to_come_again(reader):
     reader.turns.ask("")
     refused = refusal(asking.search, lambda: [CSV], "a")
     assert (refused.status, refused.detail) == (503, "Too many others search and query now. Try again in a moment.")
+
+
+def test_a_text_without_an_end_is_read_for_as_long_as_a_question_may_take(reader, monkeypatch):
+    monkeypatch.setattr(asking, "SECONDS", 2.0)
+    assert "because it took too long" in refusal(asking.search, lambda: repeat(b"a\n" * 1000), "b").detail
+    assert reader.idle == []
 
 
 def test_a_text_that_cannot_be_read_is_refused_as_its_reader_says(reader):

@@ -68,7 +68,7 @@ def test_an_answer_has_a_size():
     assert further["lines"][0]["n"] == answer["more_from"] == answer["lines"][-1]["n"] + 1
 
 
-@pytest.mark.parametrize("pattern", ["(", "[z", "*", "(?P<a>x)(?P<a>y)", "a{99999999999}"])
+@pytest.mark.parametrize("pattern", ["(", "[z", "*", "(?P<a>x)(?P<a>y)", "a{99999999999}", "(?a)(?u)x", "(" * 900])
 def test_what_is_no_pattern_is_refused(pattern):
     with pytest.raises(Refused, match="The pattern cannot be read"):
         grep.search([TEXT], pattern)

@@ -47,6 +47,13 @@ def test_json_lines_have_the_keys_of_all_objects():
     assert answer["rows"] == [[1, "[1, 2.50]", None], [1, None, "123456789012345678901"], [None, None, "x"]]
     assert answer["table"]["left_out"] == 1
     assert ask(text, "SELECT json_extract(b, '$[0]') FROM output")["rows"] == [[1], [None], [None]]
+    assert ask(text, "SELECT value FROM output, json_each(b)")["rows"] == [[1], [2.5]]
+    assert ask(text, "SELECT fullkey FROM output, json_tree(b) WHERE atom = 1")["rows"] == [["$[0]"]]
+
+
+def test_half_a_surrogate_pair_is_a_question_mark():
+    answer = ask(b'{"a\\udc00": "x\\ud800y"}\n')
+    assert (answer["columns"], answer["rows"]) == (["a?"], [["x?y"]])
 
 
 def test_a_format_and_a_first_line_can_be_said():
@@ -116,7 +123,15 @@ def test_functions_of_the_command_line_are_not_there(query):
     assert "no such function" in refused(query)
 
 
+def test_what_is_no_csv_is_refused_with_the_number_of_its_line():
+    assert refused("SELECT 1", b"a,b\n10 %\r20 %,x\n") == (
+        "Line 2 is no CSV: new-line character seen in unquoted field. "
+        "Use the format `lines`, and take the values from the column `text`."
+    )
+
+
 def test_an_error_of_sqlite_is_said():
+    assert len(refused("SELECT json_extract('{}', hex(zeroblob(10000)))")) < 350
     assert refused("SELECT nope FROM output") == "SQLite says: no such column: nope."
     assert "syntax error" in refused("SELEC")
     assert "null character" in refused("SELECT 'a\0b'")

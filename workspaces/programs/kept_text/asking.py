@@ -1,4 +1,4 @@
-"""Ask about a text in a process that is ended when it takes too long: patterns and SQL are of those who ask."""
+"""Search and query a text in a process that is killed when it takes too long, since patterns and SQL can be hostile."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -11,8 +11,7 @@ MAX_PROCESSES = min(2, os.cpu_count() or 1)
 SECONDS = 30.0  # for one question, with the reading of the text
 QUEUE_SECONDS = 10.0
 MAX_PATTERN, MAX_SQL = 1000, 10_000  # characters
-MAX_AROUND, MAX_LINES, MAX_ROWS = 100, 1000, 1000
-FORMATS = ("auto", "csv", "tsv", "jsonl", "lines")
+MAX_AROUND, MAX_LINES, MAX_ROWS, MAX_FIRST_LINE = 100, 1000, 1000, 2**31 - 1
 
 readers = Workers(lambda: Worker("workspaces.programs.kept_text"), MAX_PROCESSES, queue_seconds=QUEUE_SECONDS)
 

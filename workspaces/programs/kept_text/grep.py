@@ -45,7 +45,7 @@ def _compiled(pattern: str, fixed: bool, ignore_case: bool) -> re.Pattern:
     try:
         # pattern: of whoever asks; the process that it runs in is ended when it takes too long
         return re.compile(re.escape(pattern) if fixed else pattern, re.IGNORECASE if ignore_case else 0)
-    except (re.error, RecursionError, OverflowError) as error:
+    except (re.error, ValueError, RecursionError, OverflowError) as error:
         raise Refused(f"The pattern cannot be read: {error}.") from None
 
 

@@ -12,6 +12,7 @@ SECONDS = 10.0  # of a processor, for making the table and for the query
 MAX_HEAP = 512 * 1024**2  # bytes that SQLite takes in all
 MAX_VALUE = 1_000_000  # bytes of one text or blob
 MAX_SHOWN, MAX_ANSWER = 10_000, 1_000_000  # characters of a value, and of all values of an answer
+MAX_REASON = 300  # characters of an error of SQLite, which can quote a value of the table
 STEPS = 10_000  # of SQLite between two looks at the clock
 LIMITS = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
@@ -74,6 +75,8 @@ def _fill(connection: sqlite3.Connection, name: str, table: Table):
     connection.executemany(f'INSERT INTO "{name}" VALUES ({places})', table.rows())  # noqa: S608 - ours
     connection.execute("COMMIT")
     connection.execute("PRAGMA query_only=ON")
+    # SQLite declares these tables when they are first used, which the authorizer would refuse.
+    connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
     for limit, value in LIMITS.items():
         connection.setlimit(limit, value)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -113,9 +116,9 @@ def _value(value):
 
 
 def _reason(error: Exception) -> str:
-    said = str(error).rstrip(".")
-    if "interrupted" in said:
+    words = str(error)[:MAX_REASON].rstrip(".")
+    if "interrupted" in words:
         return f"There is no answer, because the query takes more than {SECONDS:.0f} s of a processor."
-    if "authoriz" in said or "one statement" in said:
-        return f"{ONLY_SELECT} SQLite says: {said}."
-    return f"SQLite says: {said}."
+    if "authoriz" in words or "one statement" in words:
+        return f"{ONLY_SELECT} SQLite says: {words}."
+    return f"SQLite says: {words}."

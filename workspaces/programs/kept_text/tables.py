@@ -14,6 +14,7 @@ MAX_COLUMNS, MAX_NAME = 200, 100
 MAX_BYTES = 128 * 1024**2  # of a text
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 ROWS = 1000  # looked at together
+ASK_LINES = "Use the format `lines`, and take the values from the column `text`."
 NOT_KEPT = b" bytes were not kept]"  # of a gap in a recording
 WHOLE = 2**63  # SQLite's integers are below
 # pattern: these meet texts of whoever asks in a process that is ended when it takes too long
@@ -112,7 +113,8 @@ class Table:
                     yield fields
         except csv.Error as error:
             line = reader.line_num + self.first_line - 1
-            raise Refused(f"Line {line:,} is no {self.format.upper()}: {error}.") from None
+            reason = str(error).partition(" - ")[0]  # without its advice to Python programmers
+            raise Refused(f"Line {line:,} is no {self.format.upper()}: {reason}. {ASK_LINES}") from None
 
     def _types(self) -> list[str]:
         """Return INTEGER, REAL or TEXT for each column: a number as which all its values can be read, or none."""
@@ -163,11 +165,18 @@ def _object(line: str) -> dict | None:
 
 def _value(found):
     """Return a JSON value as SQLite keeps it: what has parts, and a number that it can't hold, as JSON."""
-    if found is None or isinstance(found, str | float):
+    if isinstance(found, str):
+        return _encodable(found)
+    if found is None or isinstance(found, float):
         return found
     if isinstance(found, int) and -WHOLE <= found < WHOLE:
         return int(found)
     return json_text.dumps(found, ensure_ascii=False)
+
+
+def _encodable(text: str) -> str:
+    """Return the text with a question mark for each half of a surrogate pair, which JSON can hold and UTF-8 can't."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _names(header: Iterable[str]) -> list[str]:
@@ -176,7 +185,7 @@ def _names(header: Iterable[str]) -> list[str]:
     taken: set[str] = set()
     for number, given in enumerate(header, 1):
         _check_number(number)
-        name = base = given.strip().lstrip("\ufeff").replace("\0", "␀")[:MAX_NAME] or f"column_{number}"
+        name = base = _encodable(given).strip().lstrip("\ufeff").replace("\0", "␀")[:MAX_NAME] or f"column_{number}"
         again = chain([base], (f"{base}_{count}" for count in range(2, MAX_COLUMNS + 2)))
         name = next(each for each in again if each.lower() not in taken)
         taken.add(name.lower())
@@ -188,5 +197,4 @@ def _names(header: Iterable[str]) -> list[str]:
 
 def _check_number(number: int):
     if number > MAX_COLUMNS:
-        words = "Ask with the format lines, and take the values from `text`, with json_extract for example."
-        raise Refused(f"The table has more than {MAX_COLUMNS} columns. {words}")
+        raise Refused(f"The table has more than {MAX_COLUMNS} columns. {ASK_LINES}")
