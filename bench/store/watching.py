@@ -25,6 +25,7 @@ def measure(bench) -> None:
     grown = _resident_mb() - before
     _against_peers(bench, store, tree)
     used = _idle()
+    print(f"{tree.watched.how}: {tree.watched.why}")
     print(f"idle: {used * 60 / IDLE_S:.3f} s of processor a minute; the system's other files were written meanwhile")
     bench.row("watching, memory (MB)", grown, "25 MB", 25.0, 1.0)
     bench.row("watching, idle (s of processor a minute)", used * 60 / IDLE_S, "0.05 s", 0.05, 1.0)

@@ -87,6 +87,8 @@ LONG = (
     "approvals/policy/test_corpus.py::test_mutations_change_nothing",
     "approvals/race/test_crowd.py",
     "workspaces/store/test_bucket_killed.py",
+    "workspaces/store/test_watch.py::test_all_of_this_holds_for_an_ordinary_user",
+    "workspaces/store/test_watch_property.py::test_an_ordinary_user_has_the_same",
     "workspaces/terminals/test_flood.py::test_two_hundred_megabytes_beside_a_viewer_that_stalls",
 )
 # Of each parametrized test in these, `make test` does the first case: one kill point, one width, one kind of disk.

@@ -6,7 +6,9 @@ import pytest
 
 from tests.workspaces.store.guests import Guest
 from workspaces.store import LocalTree, Store
-from workspaces.store.watch import Watched
+from workspaces.store.watch import Watched, kernels
+from workspaces.store.watch.fanotify import Kernel
+from workspaces.store.watch.marks import Marks
 
 PREFIXES = itertools.count()
 
@@ -64,6 +66,14 @@ def packs():
     return read
 
 
+@pytest.fixture(params=[Kernel, Marks], ids=["file-system", "each-inode"])
+def way(request, monkeypatch):
+    """The way in which trees are watched: as it is for root, and as for everybody else."""
+    monkeypatch.setattr(kernels, "WAYS", (request.param,))
+    monkeypatch.setattr(kernels, "_shared", {})
+    return request.param
+
+
 @pytest.fixture
 def work(tmp_path):
     """A live tree with some of everything that people have."""
@@ -92,13 +102,16 @@ def watched_tree_of():
         watched.close()
 
 
-@pytest.fixture(params=["local", "watched", "guest"])
-def tree_of(request):
+@pytest.fixture(params=["local", "watched", "marked", "guest"])
+def tree_of(request, monkeypatch):
     """`tree_of(folder)`: the folder as a tree on this host, watched or not, or reached through a guest's server."""
     if request.param == "local":
         yield LocalTree
         return
-    if request.param == "watched":
+    if request.param == "marked":
+        monkeypatch.setattr(kernels, "WAYS", (Marks,))
+        monkeypatch.setattr(kernels, "_shared", {})
+    if request.param in ("watched", "marked"):
         yield request.getfixturevalue("watched_tree_of")
         return
     guests = {}

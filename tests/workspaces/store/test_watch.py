@@ -3,14 +3,17 @@
 import json
 import mmap
 import os
+import re
 import struct
 import subprocess
 import sys
 
 import pytest
 
+from tests.workspaces.store.users import as_user
 from workspaces.store import LocalTree, Store
-from workspaces.store.watch import Watched
+from workspaces.store.watch import Watched, kernels
+from workspaces.store.watch.marks import Marks
 
 
 @pytest.fixture
@@ -19,10 +22,11 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def watched(store, tree, require):
+def watched(store, tree, require, settle, way):
     """The watch of the tree `work`, after its first snapshot."""
     found = Watched()
     tree.watched = found
+    settle()
     store.snapshot(tree)
     if found.how != "fanotify":
         require("fanotify", found.why)
@@ -88,7 +92,7 @@ def test_a_mapping_is_looked_at_as_long_as_it_lasts(store, tree, work, watched, 
     assert watched.writers == {}
 
 
-def test_a_mapping_from_before_the_watch_is_found(store, tree, work, settle, require):
+def test_a_mapping_from_before_the_watch_is_found(store, tree, work, settle, require, way):
     with open(work / "README.md", "r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
         settle()
         tree.watched = Watched()
@@ -198,7 +202,7 @@ def test_a_full_queue_makes_the_next_snapshot_walk(store, tree, work, watched, m
     monkeypatch.setattr(watched, "note_opens", lambda opened: None)
     watched.kernel.collect_changes()
     overflow = struct.pack("<IBBHQii", 24, 3, 0, 24, 0x4000, -1, 0)  # as fanotify(7) describes it
-    watched.kernel._pass_changes(overflow)
+    watched.kernel._pass_on(overflow)
     monkeypatch.undo()
     taken = store.snapshot(tree)
     assert taken.looked_at.walked > 5
@@ -213,7 +217,10 @@ def test_it_can_be_switched_off(store, tree):
 
 def test_hard_links_and_skipped_entries_elsewhere_are_still_known(store, tree, work, watched):
     os.link(work / "README.md", work / "src" / "deep" / "second")
-    os.mknod(work / "empty" / "device", 0o600 | 0o020000, os.makedev(1, 3))
+    if os.geteuid() == 0:
+        os.mknod(work / "empty" / "device", 0o600 | 0o020000, os.makedev(1, 3))
+    else:
+        (work / "empty" / "device").touch(0)
     store.snapshot(tree)
     (work / "src" / "main.py").write_text("changed")
     taken, other = store.snapshot(tree), walked(store, work)
@@ -223,7 +230,7 @@ def test_hard_links_and_skipped_entries_elsewhere_are_still_known(store, tree, w
     assert store.snapshot(tree).tree == walked(store, work).tree
 
 
-def test_snapshots_of_a_command_use_the_watch(tmp_path, work, require):
+def test_snapshots_of_a_command_use_the_watch(tmp_path, work):
     engine = [sys.executable, "-m", "workspaces.store"]
     subprocess.run([*engine, "init", tmp_path / "store"], check=True, capture_output=True)
     one = " ".join(map(str, [*engine, "snapshot", tmp_path / "store", work]))
@@ -231,7 +238,120 @@ def test_snapshots_of_a_command_use_the_watch(tmp_path, work, require):
     done = subprocess.run([*engine, "watch", work, "--", "sh", "-c", script], capture_output=True, text=True)
     first, second = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 7
-    if os.geteuid() != 0:
-        require("root", "fanotify is root's")
     assert first["looked_at"]["watched"] == 0
     assert second["looked_at"] == {"walked": 0, "watched": len(os.listdir(work)) + 2}
+
+
+# Without rights: each inode has a mark of its own
+
+
+@pytest.fixture
+def marked(store, tree, require, settle, monkeypatch):
+    """The watch of the tree `work` by marks, after its first snapshot."""
+    monkeypatch.setattr(kernels, "WAYS", (Marks,))
+    monkeypatch.setattr(kernels, "_shared", {})
+    tree.watched = Watched()
+    settle()
+    store.snapshot(tree)
+    if tree.watched.how != "fanotify":
+        require("fanotify", tree.watched.why)
+    yield tree.watched
+    tree.watched.close()
+
+
+def test_it_says_that_each_file_is_watched(marked):
+    assert (marked.how, marked.why) == ("fanotify", "its files and folders are watched one by one")
+
+
+def test_a_name_that_was_outside_and_is_gone_still_leads_to_the_file(store, tree, work, marked, settle):
+    outside = work.parent / "outside"
+    outside.write_bytes(b"first")
+    with open(outside, "rb") as file:
+        os.link(outside, work / "src" / "inside")
+        outside.unlink()
+        settle()
+        store.snapshot(tree)
+        with open(f"/proc/self/fd/{file.fileno()}", "r+b", buffering=0) as again:
+            again.write(b"other")
+    assert store.read(store.snapshot(tree).tree, b"src/inside") == b"other"
+
+
+def test_a_writer_of_a_file_that_was_renamed_is_looked_at(store, tree, work, marked, settle):
+    path, moved = work / "src" / "deep" / "data.bin", work / "empty" / "data.bin"
+    lines = (
+        "import mmap, os, sys",
+        f"with open({os.fspath(path)!r}, 'r+b') as file: mapping = mmap.mmap(file.fileno(), 0)",
+        f"os.rename({os.fspath(path)!r}, {os.fspath(moved)!r})",
+        "for line in sys.stdin: mapping[7] = int(line); print('done')",
+    )
+    with elsewhere(*lines) as writer:
+        for number in (65, 66, 67):
+            writer.stdin.write(f"{number}\n")
+            writer.stdout.readline()
+            assert store.read(store.snapshot(tree).tree, b"empty/data.bin", 7, 1) == bytes([number])
+            settle()
+        writer.stdin.close()
+
+
+def test_a_folder_with_the_inode_of_a_removed_one_is_looked_at(store, tree, work, marked, settle):
+    (work / "src" / "deep" / "data.bin").unlink()
+    before = store.snapshot(tree)
+    assert before.tree == walked(store, work).tree
+    inode, spare = os.stat(work / "src" / "deep").st_ino, 0
+    (work / "src" / "deep").rmdir()
+    while not (work / "src" / "deep").exists():
+        fresh = work.parent / f"spare{(spare := spare + 1)}"
+        fresh.mkdir()
+        if os.stat(fresh).st_ino == inode or spare > 200:
+            (fresh / "file").write_text("of another folder")
+            settle()
+            fresh.rename(work / "src" / "deep")
+    assert store.read(store.snapshot(tree).tree, b"src/deep/file") == b"of another folder"
+    (work / "src" / "deep" / "file").write_text("changed")
+    assert store.read(store.snapshot(tree).tree, b"src/deep/file") == b"changed"
+
+
+def test_an_entry_that_cannot_be_marked_is_looked_at_each_time(store, tree, work, marked, monkeypatch):
+    closed = os.stat(work / "src" / "deep" / "data.bin").st_ino
+    mark = marked.kernel.mark
+
+    def refuse(fd, **options):
+        if os.fstat(fd).st_ino == closed:
+            raise PermissionError(13, "Permission denied")
+        mark(fd, **options)
+
+    monkeypatch.setattr(marked.kernel, "mark", refuse)
+    marked.lose("the test wants a walk")
+    store.snapshot(tree)
+    assert marked.unmarked == {"src/deep"}
+    for _ in range(2):
+        assert store.snapshot(tree).looked_at == (0, len(os.listdir(work)) + 1)
+    monkeypatch.undo()
+    store.snapshot(tree)
+    assert marked.unmarked == set()
+
+
+def test_a_tree_with_more_entries_than_may_be_marked_is_walked(store, tree, work, marked, monkeypatch):
+    def refuse(fd, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(marked.kernel, "mark", refuse)
+    (work / "src" / "new").write_text("one too many")
+    assert store.read(store.snapshot(tree).tree, b"src/new") == b"one too many"
+    assert marked.how == "off"
+    assert "fs.fanotify.max_user_marks" in marked.why
+    (work / "src" / "new").write_text("changed")
+    taken = store.snapshot(tree)
+    assert taken.looked_at.watched == 0
+    assert store.read(taken.tree, b"src/new") == b"changed"
+    assert "fs.fanotify.max_user_marks" in marked.why
+
+
+@pytest.mark.timeout(900)
+def test_all_of_this_holds_for_an_ordinary_user(tmp_path, ordinary_user):
+    tmp_path.chmod(0o777)
+    outcome = as_user(
+        ordinary_user, tmp_path, __file__, "-k", "not ordinary_user and not file-system", "-o", "timeout=0"
+    )
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert int(re.search(r"(\d+) passed", outcome.stdout).group(1)) > 20, outcome.stdout

@@ -9,6 +9,7 @@ import tempfile
 
 import pytest
 
+from tests.workspaces.store.users import as_user
 from workspaces.store import LocalTree, Store
 from workspaces.store.watch import Watched
 
@@ -30,15 +31,17 @@ def big(tmp_path):
 
 
 @pytest.fixture
-def watched(require):
+def watched(require, way):
     found = Watched(proof_every=10**9)
     yield found
     found.close()
 
 
 def program(tree, outside, seed):
+    rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     command = [
         "unshare",
+        *rights,
         "--mount",
         sys.executable,
         "-m",
@@ -56,6 +59,14 @@ def ask(running, number):
     return json.loads(running.stdout.readline())
 
 
+@pytest.mark.timeout(600 * ROUNDS)
+def test_an_ordinary_user_has_the_same(tmp_path, ordinary_user):
+    tmp_path.chmod(0o777)
+    outcome = as_user(ordinary_user, tmp_path, __file__, "-k", "equal and each-inode", "-o", "timeout=0")
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert "1 passed" in outcome.stdout, outcome.stdout
+
+
 @pytest.fixture
 def quick_store(tmp_path):
     """A store in memory, where there is such a place: hundreds of snapshots need not wait for the disk."""
@@ -66,8 +77,6 @@ def quick_store(tmp_path):
 
 @pytest.mark.timeout(300 * ROUNDS)
 def test_watched_and_walked_trees_are_equal(tmp_path, big, quick_store, watched, require, record_property):
-    if os.geteuid() != 0:
-        require("root", "fanotify and mounts are root's")
     outside = tmp_path / "outside"
     outside.mkdir()
     store, seed = quick_store, int(os.environ.get("HANDRAIL_TEST_SEED", 36))

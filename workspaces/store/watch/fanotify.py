@@ -1,7 +1,7 @@
 """Events of a whole file system, by fanotify: which inodes were changed, and which files were opened.
 
-Needs CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH. Events name inodes, not paths, so it does not matter by which name, mount
-or descriptor a file is changed, or how often folders were renamed meanwhile.
+Needs CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH; `marks.Marks` is for who has neither. Events name inodes, not paths, so it
+does not matter by which name, mount or descriptor a file is changed, or how often folders were renamed meanwhile.
 """
 
 from __future__ import annotations
@@ -19,48 +19,57 @@ if TYPE_CHECKING:
     from .watched import Watched
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_INIT = 0x200 | 0x10 | 0x2 | 0x1  # REPORT_FID, UNLIMITED_QUEUE, NONBLOCK, CLOEXEC
-_UNLIMITED = 0x10
+INIT = 0x200 | 0x2 | 0x1  # REPORT_FID, NONBLOCK, CLOEXEC
+_UNLIMITED = 0x10  # the queue
 _MARK_ADD, _MARK_FILESYSTEM = 0x1, 0x100
-_MODIFY, _ATTRIB, _CLOSE_WRITE, _OPEN = 0x2, 0x4, 0x8, 0x20
+_MODIFY, _ATTRIB, _CLOSE_WRITE, OPEN = 0x2, 0x4, 0x8, 0x20
 _MOVED, _CREATE, _DELETE, _ONDIR = 0x40 | 0x80, 0x100, 0x200, 0x40000000
-_CHANGES = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED | _CREATE | _DELETE | _ONDIR
+CHANGES = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED | _CREATE | _DELETE | _ONDIR
 _OVERFLOW = 0x4000
 _HEAD = struct.Struct("<IBBHQii")  # length, version, reserved, length of this, mask, fd, pid
 _HANDLE_AT = _HEAD.size + 4 + 8 + 8  # after the head: of the record, the file system's id, of the handle
 _READ = 1 << 20
-_PAUSE_S = 1.0  # between two readings of a busy queue; meanwhile the kernel merges events
+_AT_FDCWD = -100
 
 
-def _group(root: int, mask: int, init: int) -> int:
+def new_group(init: int) -> int:
+    """Return the descriptor of a new group of marks and its queue. Raise OSError."""
     fd = _libc.fanotify_init(init, os.O_RDONLY | os.O_CLOEXEC)
-    if fd >= 0:
-        if _libc.fanotify_mark(fd, _MARK_ADD | _MARK_FILESYSTEM, ctypes.c_uint64(mask), root, None) == 0:
-            return fd
-        os.close(fd)
+    if fd < 0:
+        raise _error()
+    return fd
+
+
+def add_mark(group: int, fd: int, mask: int, *, scope: int = 0) -> None:
+    """Ask for these events of what `fd` is open on, or of the whole `scope`; O_PATH is enough. Raise OSError."""
+    path = f"/proc/self/fd/{fd}".encode()
+    if _libc.fanotify_mark(group, _MARK_ADD | scope, ctypes.c_uint64(mask), _AT_FDCWD, path) != 0:
+        raise _error()
+
+
+def _error() -> OSError:
     code = ctypes.get_errno()
-    raise OSError(code, os.strerror(code))
+    return OSError(code, os.strerror(code))
 
 
 class Kernel:
     """The events of the file system that holds an open folder, for all watched trees on it. Raise OSError if refused.
 
-    A thread empties the queues; `collect` does it at once. `limited`: queues of the size that the system sets, which
-    overflow, instead of such as grow.
+    A thread empties the queues; `collect_changes` and `collect_opens` do it at once.
     """
 
-    how = "fanotify"
+    how, why = "fanotify", "its changes are watched"
+    is_shared, marks_entries = True, False
+    pause_s = 1.0  # between two readings of a busy queue; meanwhile the kernel merges events
 
-    def __init__(self, root: int, *, limited: bool = False):
+    def __init__(self, root: int):
         self.handle = Handle(root)
         self._lock = threading.RLock()
         self._trees: list[Watched] = []
         self._mount = os.dup(root)
-        init = _INIT & ~_UNLIMITED if limited else _INIT
         self._changes = self._opens = -1
         try:
-            self._changes = _group(root, _CHANGES, init)
-            self._opens = _group(root, _OPEN, init)
+            self._ask(root)
         except OSError:
             self.close()
             raise
@@ -68,6 +77,13 @@ class Kernel:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._empty, name="store-watch", daemon=True)
         self._thread.start()
+
+    def _ask(self, root: int) -> None:
+        """Make the groups, whose queues grow as they must."""
+        self._changes = new_group(INIT | _UNLIMITED)
+        add_mark(self._changes, root, CHANGES, scope=_MARK_FILESYSTEM)
+        self._opens = new_group(INIT | _UNLIMITED)
+        add_mark(self._opens, root, OPEN, scope=_MARK_FILESYSTEM)
 
     @property
     def _inode_size(self) -> int:
@@ -89,9 +105,8 @@ class Kernel:
             self._closing.set()
             if thread is not threading.current_thread():
                 thread.join()
-        for fd in (self._changes, self._opens, self._mount):
-            if fd >= 0:
-                os.close(fd)
+        for fd in {self._changes, self._opens, self._mount} - {-1}:
+            os.close(fd)
         self._changes = self._opens = self._mount = -1
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -103,21 +118,24 @@ class Kernel:
 
     def collect_changes(self) -> None:
         with self._lock:
-            self._read(self._changes, self._pass_changes)
+            self._read(self._changes, self._pass_on)
+
+    def mark(self, fd: int, *, opens: bool = False) -> None:
+        """Ask for the events of one more inode, where `marks_entries`. Raise OSError if the kernel refuses that."""
 
     def open_file(self, handle: bytes) -> int | None:
-        """Open a file that an event named, for reading; None if it is gone."""
+        """Open a file that an event named, for reading; None if it is gone. Raise OSError where that is not known."""
         return open_by_handle(self._mount, self.handle.kind, handle)
 
     def _empty(self) -> None:
         poll = select.poll()
-        poll.register(self._changes, select.POLLIN)
-        poll.register(self._opens, select.POLLIN)
+        for queue in {self._changes, self._opens}:
+            poll.register(queue, select.POLLIN)
         while not self._closing.is_set():
             if poll.poll(1000):
                 self.collect_opens()
                 self.collect_changes()
-                self._closing.wait(_PAUSE_S)
+                self._closing.wait(self.pause_s)
 
     def _read(self, fd: int, pass_on) -> None:
         while True:
@@ -135,14 +153,14 @@ class Kernel:
             tree.lose(why)
 
     def _events(self, data: bytes):
-        """Yield (pid, handle) of each event of a file; an overflow makes all trees lose what they know."""
+        """Yield (pid, mask, handle) of each event of a file; an overflow makes all trees lose what they know."""
         at, form = 0, self.handle
         while at < len(data):
             length, _, _, _, mask, _, pid = _HEAD.unpack_from(data, at)
             if mask & _OVERFLOW:
                 self._lose("the queue of events overflowed")
             elif length > _HANDLE_AT:
-                yield pid, data[at + _HANDLE_AT : at + _HANDLE_AT + form.size]
+                yield pid, mask, data[at + _HANDLE_AT : at + _HANDLE_AT + form.size]
             else:
                 self._lose("an event named no file")
             at += length
@@ -155,9 +173,9 @@ class Kernel:
             if all(length == event.size for length, _ in found):
                 return {inode for _, inode in found}
         form = self.handle.form
-        return {struct.unpack_from(form, handle)[0] for _, handle in self._events(data)}
+        return {struct.unpack_from(form, handle)[0] for _, _, handle in self._events(data)}
 
-    def _pass_changes(self, data: bytes) -> None:
+    def _pass_on(self, data: bytes) -> None:
         if not self._trees:
             return
         inodes = self._inodes(data)
@@ -173,29 +191,10 @@ class Kernel:
             if not tree.knows_any(known):
                 continue
             # This process writes by making new files, never through a mapping of one that a tree has.
-            opened = {struct.unpack_from(form, handle)[0]: handle for pid, handle in self._events(data) if pid != own}
+            opened = {
+                struct.unpack_from(form, handle)[0]: handle for pid, _, handle in self._events(data) if pid != own
+            }
             tree.note_opens(opened)
 
 
-_kernels: dict[int, Kernel] = {}
-_kernels_lock = threading.Lock()
-
-
-def join(root: int, tree: Watched) -> Kernel:
-    """Add a tree to the kernel of its file system, which is made for the first one."""
-    with _kernels_lock:
-        device = os.fstat(root).st_dev
-        kernel = _kernels.get(device) or _kernels.setdefault(device, Kernel(root))
-        kernel.add(tree)
-        return kernel
-
-
-def leave(kernel: Kernel, tree: Watched) -> None:
-    with _kernels_lock:
-        if kernel.remove(tree):
-            for device in [device for device, known in _kernels.items() if known is kernel]:
-                del _kernels[device]
-            kernel.close()
-
-
-__all__ = ["Kernel", "join", "leave"]
+__all__ = ["CHANGES", "INIT", "OPEN", "Kernel", "add_mark", "new_group"]

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from array import array
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..node import LookedAt, Node
 from ..objects import FOLDER, LINK
 from ..scan import Scan
-from ..stat_cache import CachedFolder
+from ..stat_cache import KEY, CachedFolder
 from .watched import BASELINE, WATCHED
-from .writers import has_writer, sync_file
+from .writers import has_writer, open_to_ask, sync_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .watched import Hints, Watched
 
-_ASK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOATIME
+_PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_LISTINGS = 5  # of a folder in which others exchange entries meanwhile
+FULL = "the system marks no more files for this user (fs.fanotify.max_user_marks)"
 
 
 class WatchedScan(Scan):
     """One pass by `hints`.
 
     A folder is vouched for if it has the path and the inode that it had at the last snapshot, and so have all above it.
-    A vouched folder that is not dirty has the entries that it had, so it is neither listed nor opened.
+    A vouched folder that is not dirty has the entries that it had, so it is neither listed nor opened. An entry whose
+    stat key is not that of the last snapshot is fresh: it is asked for a writer and, where the kernel wants that,
+    marked; then it is listed once more, so that what is known of it is younger than its mark.
     """
 
     def __init__(self, sink, cache, *, watched: Watched, hints: Hints, **options):
         super().__init__(sink, cache, **options)
         self.watched, self.hints = watched, hints
         self.walked = self.named = 0  # entries that were looked at: in walked folders, in folders that were dirty
+        self.unmarked: set[str] = set()  # folders with an entry that could not be marked
+        self._refused = ""  # why no more can be marked
         self._vouched: set[str] = set()
 
     def _prepare(self, root: int) -> None:
@@ -64,28 +70,73 @@ class WatchedScan(Scan):
         node.names, node.keys = node.old.names, node.old.keys
         return node
 
+    def _listed(self, fd, node):
+        kernel, known, asked = self.watched.kernel, self._known_keys(node), {}
+        if kernel.marks_entries:
+            kernel.collect_changes()  # what this scan opens itself fills the queue
+        self._mark(node.path, fd)
+        for _ in range(_LISTINGS):
+            listing = self._list(fd)
+            fresh = [entry for entry in _differing(listing, known) if asked.get(entry.name) != entry.inode()]
+            for entry in fresh:
+                asked[entry.name] = self._ask(fd, node.path, entry)
+            if not fresh or not kernel.marks_entries:
+                return listing
+        self.unmarked.add(node.path)
+        return listing
+
+    def _known_keys(self, node: Node) -> dict[str, bytes]:
+        """Return the stat keys of a folder's entries at the last snapshot, by name; none where they prove nothing."""
+        if node.old is None or node.path not in self._vouched or node.path in self.watched.unmarked:
+            return {}
+        return node.old.key_of_each()
+
+    def _ask(self, fd: int, folder: str, entry: os.DirEntry) -> int | None:
+        """Mark a fresh entry, and ask a file for a writer. Return the inode; None if it is gone or cannot be marked."""
+        is_file, marks = entry.is_file(follow_symlinks=False), self.watched.kernel.marks_entries
+        if not is_file and not marks:
+            return entry.inode()
+        if marks and self._trusts and entry.is_dir(follow_symlinks=False):
+            self.hints.dirty.add(f"{folder}/{entry.name}" if folder else entry.name)  # its inode may be another's now
+        try:
+            if is_file:
+                file = open_to_ask(entry.name, flags=os.O_NOFOLLOW, dir_fd=fd)
+            else:
+                file = os.open(entry.name, _PATH, dir_fd=fd)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            self.unmarked.add(folder)
+            return entry.inode()
+        try:
+            self._mark(folder, file, opens=is_file)
+            if is_file and has_writer(file):
+                sync_file(file)  # before it is read: the next store through a mapping then moves its ctime
+                self.watched.found_writer(os.fstat(file).st_ino, self._handle.of(file))
+            return os.fstat(file).st_ino
+        finally:
+            os.close(file)
+
+    def _mark(self, folder: str, fd: int, *, opens: bool = False) -> None:
+        """Mark an open entry, or make its folder due in each snapshot."""
+        if self._refused or not self.watched.kernel.marks_entries:
+            return
+        try:
+            if os.fstat(fd).st_dev != self._device:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            self.watched.kernel.mark(fd, opens=opens)
+        except OSError as error:
+            self.unmarked.add(folder)
+            if error.errno == errno.ENOSPC:
+                self._refused = FULL
+
     def _note_listed(self, fd, node, entries) -> None:
-        """Count the entries of a folder that was listed, and ask those that are new in it for writers."""
+        """Count the entries of a folder that was listed."""
         node.inodes = array("Q", [entry.inode() for entry in entries])
-        vouched = node.path in self._vouched
-        if vouched and self._trusts:
+        if node.path in self._vouched and self._trusts:
             self.named += len(entries)
         else:
             self.walked += len(entries)
-        known = set(self.watched.inodes.get(node.path, ())) if vouched else ()
-        for entry in entries:
-            if entry.inode() not in known and entry.is_file(follow_symlinks=False):
-                self._ask_for_writer(fd, entry)
-
-    def _ask_for_writer(self, fd: int, entry: os.DirEntry) -> None:
-        with suppress(OSError):
-            file = os.open(entry.name, _ASK, dir_fd=fd)
-            try:
-                if has_writer(file):
-                    sync_file(file)  # before it is read: the next store through a mapping then moves its ctime
-                    self.watched.found_writer(os.fstat(file).st_ino, self._handle.of(file))
-            finally:
-                os.close(file)
 
     def _recall(self, fd, node, twin, depth):
         if not self._trusts or node.path not in self._vouched:
@@ -141,9 +192,13 @@ class WatchedScan(Scan):
             self._write_cache()
         if missed := self.watched.settle(self.hints, self):
             self.watched.fail(missed)
+        elif self._refused:
+            self.watched.refuse(self._refused)
 
     def forget(self) -> None:
         self.watched.undo(self.hints)
+        if self._refused:
+            self.watched.refuse(self._refused)
 
     # -- what was found --------------------------------------------------------------------------------------------
 
@@ -168,6 +223,14 @@ class WatchedScan(Scan):
             now = self.sink.folder(node.id).rows() if node.sealed else node.rows
             if [_own(row) for row in before] != [_own(row) for row in now]:
                 yield node.path
+
+
+def _differing(listing: tuple[list[os.DirEntry], str, bytes], known: dict[str, bytes]) -> Iterator[os.DirEntry]:
+    """Yield the entries that have another stat key than is known of their name."""
+    entries, _, keys = listing
+    for number, entry in enumerate(entries):
+        if known.get(entry.name) != keys[number * KEY.size : number * KEY.size + KEY.size]:
+            yield entry
 
 
 def _own(row) -> tuple:

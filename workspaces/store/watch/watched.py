@@ -55,6 +55,7 @@ class Watched:
         self.inode_of: dict[str, int] = {}  # and back
         self.places: dict[int, str | tuple[str, ...]] = {}  # inode of an entry -> its folders
         self.notable: set[str] = set()  # folders with hard links or skipped entries, and those that lead to them
+        self.unmarked: set[str] = set()  # folders with an entry of which the kernel tells nothing: always due
         self._root: os.stat_result | None = None
         self._stamp: tuple | None = None
         self._mounts: frozenset[str] = frozenset()
@@ -88,6 +89,11 @@ class Watched:
             if self._late is not None:
                 self._late[1].update(opened)
             self._opened.update((inode, opened[inode]) for inode in opened.keys() & self.places.keys())
+
+    def places_of(self, inode: int) -> tuple[str, ...]:
+        """Return the folders that an entry was in at the last snapshot."""
+        with self._lock:
+            return _as_tuple(self.places.get(inode, ()))
 
     def lose(self, why: str) -> None:
         """Forget what is known: the next snapshot walks."""
@@ -146,6 +152,7 @@ class Watched:
                 dirty |= {mount, mount.rpartition("/")[0]}
             self._mounts = mounts
             self._since_proof += 1
+            dirty |= self.unmarked
             dirty |= {"", ".handrail"}  # where a driver's mount point is left out by its content
             is_due = prove or self._since_proof >= self.proof_every
             return Hints(PROOF if is_due else WATCHED, dirty, _above(dirty))
@@ -160,14 +167,14 @@ class Watched:
         if not is_ctime_trusted(root):
             self.how, self.why = "off", "the file times of this file system do not prove that a file is unchanged"
             return False
-        from . import fanotify
+        from . import kernels
 
         try:
-            self.kernel = fanotify.join(root, self)
+            self.kernel = kernels.join(root, self)
         except OSError as error:
             self.how, self.why = "off", f"the kernel refuses fanotify: {error.strerror or error}"
             return False
-        self.how, self.why = self.kernel.how, "its changes are watched"
+        self.how, self.why = self.kernel.how, self.kernel.why
         return True
 
     def _is_lost(self, root: int, stamp: tuple) -> bool:
@@ -192,7 +199,10 @@ class Watched:
             self._touch((found.keys() | before.keys()) & self.places.keys())
 
     def _has_writer(self, handle: bytes) -> bool:
-        fd = self.kernel.open_file(handle)
+        try:
+            fd = self.kernel.open_file(handle)
+        except OSError:
+            return True  # who renamed it made its folders due, and the scan asks it where it is now
         if fd is None:
             return False
         try:
@@ -248,6 +258,7 @@ class Watched:
         self._forget()
         for node in scan.nodes():
             self._add(node, scan.cached(node))
+        self.unmarked = set(scan.unmarked)
         self._note_notable()
 
     def _update(self, scan: WatchedScan) -> None:
@@ -265,6 +276,8 @@ class Watched:
                     self._drop_places(node.path)
         for node in looked_at:
             self._add(node, scan.cached(node))
+            self.unmarked.discard(node.path)
+        self.unmarked |= scan.unmarked
         for node in scan.nodes():
             if node.inodes is None and node.id != node.old.tree:
                 self.folders[node.path] = scan.cached(node)
@@ -295,6 +308,7 @@ class Watched:
         if old is None:
             return False
         self._drop_places(path)
+        self.unmarked.discard(path)
         self.inodes.pop(path, None)
         inode = self.inode_of.pop(path)
         if self.folder_at.get(inode) == path:
@@ -314,14 +328,19 @@ class Watched:
         shown = ", ".join(repr(path or ".") for path in missed[:3])
         self.close(f"a walk found a change in {shown} of which the kernel had told nothing")
 
+    def refuse(self, why: str) -> None:
+        """Watch nothing from now on: the kernel grants too little for this tree."""
+        self.off = why
+        self.close(why)
+
     def close(self, why: str = "it is not up") -> None:
         """Stop watching and forget everything."""
-        from . import fanotify
+        from . import kernels
 
         kernel, self.kernel = self.kernel, None
         self.how, self.why = "off", why
         if kernel is not None:
-            fanotify.leave(kernel, self)
+            kernels.leave(kernel, self)
         with self._lock:
             self._lost = self._lost or why
             self._forget()

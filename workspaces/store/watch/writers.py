@@ -18,6 +18,15 @@ _O_PATH = 0o10000000
 _SYNC_ALL = 1 | 2 | 4  # wait before, write, wait after
 _AT_EMPTY_PATH = 0x1000
 _MOST = 128  # bytes of a handle
+_ASK = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def open_to_ask(path: str, *, flags: int = 0, dir_fd: int | None = None) -> int:
+    """Open a file to ask it for a writer, without a trace in its atime where it is the caller's own. Raise OSError."""
+    try:
+        return os.open(path, _ASK | flags | os.O_NOATIME, dir_fd=dir_fd)
+    except PermissionError:
+        return os.open(path, _ASK | flags, dir_fd=dir_fd)
 
 
 def has_writer(fd: int) -> bool:
@@ -84,7 +93,7 @@ def open_by_handle(mount: int, kind: int, data: bytes) -> int | None:
     try:
         if not stat.S_ISREG(os.fstat(path).st_mode):
             return None
-        return os.open(f"/proc/self/fd/{path}", os.O_RDONLY | os.O_NOATIME | os.O_NONBLOCK | os.O_CLOEXEC)
+        return open_to_ask(f"/proc/self/fd/{path}")
     except OSError:
         return None
     finally:
