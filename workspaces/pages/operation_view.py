@@ -59,6 +59,7 @@ OPERATION_LABELS = {
     "retention_sweep": gettext_lazy("Deleting data past its retention"),
     "scrub": gettext_lazy("Searching for a value"),
     "scrub_purge": gettext_lazy("Removing a value"),
+    "scrub_on_host": gettext_lazy("Searching this host for a value"),
     "store_check": gettext_lazy("Checking the store"),
     "store_collect": gettext_lazy("Freeing space in the store"),
     "store_repair": gettext_lazy("Repairing the store"),

@@ -46,16 +46,12 @@ def _record(daemon, pk, team_id, asked: dict):
 
 
 async def live_files(daemon, team, wanted: Wanted, tick: Callable[[], None]) -> tuple[list[Place], list[str]]:
-    """Return the workspaces whose live files have the value, and which files were not read, in words."""
+    """Return the workspaces of this host whose live files have the value, and what was not read, in words."""
     places: list[Place] = []
     unread: list[str] = []
-    rows = Workspace.objects.filter(team=team, purged_at=None).select_related("team", "environment", "head")
+    rows = Workspace.objects.filter(team=team, purged_at=None, runner=daemon.row)
+    rows = rows.select_related("team", "environment", "head")
     for workspace in await daemon.thread(list, rows.order_by("key")):
-        if workspace.runner_id != daemon.row.pk:
-            unread.append(
-                f"live files of {workspace.key}, and what its programs printed: it is on another host, or on none"
-            )
-            continue
         try:
             tree = await tree_access.readable_tree(daemon, workspace)
             if isinstance(tree, KeptTree):

@@ -4,9 +4,10 @@ from dashboard.models import Event
 from workspaces.changes import stores
 from workspaces.host import team_stores
 from workspaces.runner.scrub import live_files
+from workspaces.runner.scrub_elsewhere import on_other_hosts
 from workspaces.runner.steps.given_value import WithValue, tick_of
 from workspaces.runner.steps.store_work import needed_trees
-from workspaces.services.scrub import asking, purging, receipts
+from workspaces.services.scrub import asking, places, purging, receipts
 from workspaces.store import Store, StoreError
 
 
@@ -19,7 +20,10 @@ class ScrubPurge(WithValue):
         done = await job.thread(purging.purge, team, wanted, **how)
         live, unread = await live_files(job.daemon, team, wanted, lambda: tick("files", done.total))
         done.kept += live
-        done.not_searched += unread
+        more, elsewhere = await on_other_hosts(job, team, wanted, purge=True, tick=lambda: tick("files", done.total))
+        for place in places.without_twins(done.removed, more):
+            done.add(place)
+        done.not_searched += unread + elsewhere
         if done.trees:
             async with job.daemon.store_lock:
                 await job.thread(_collect, team, done)

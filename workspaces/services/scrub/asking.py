@@ -11,12 +11,14 @@ from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces import operations
 from workspaces.host import leads
-from workspaces.models import Operation, PurgeReceipt, Runner, StoreIdentity
+from workspaces.models import Operation, Phase, PurgeReceipt, Runner, StoreIdentity
 from workspaces.operations import runner_client
 from workspaces.services.scrub.places import SNAPSHOT
 from workspaces.services.scrub.value import Wanted
 
 SEARCH, PURGE = "scrub", "scrub_purge"
+ON_HOST = "scrub_on_host"  # the part of either that another host does
+VERBS = {SEARCH: "data.scrub_asked", PURGE: "data.purge_asked"}
 KEPT = 10  # searches of a team that are kept, and purges
 MAX_REASON = 500
 
@@ -75,9 +77,9 @@ def record(pk: uuid.UUID, team: Team, runner: Runner, kind: str, args: dict, by:
             operation = Operation.objects.create(
                 pk=pk, team=team, runner=runner, kind=kind, args=args, due_at=clock.now(), by=by.as_json
             )
-            verb = "data.scrub_asked" if kind == SEARCH else "data.purge_asked"
-            data = {"keyed_hash": args["keyed_hash"], "reason": args.get("reason", "")}
-            Event.objects.record(team, actor=by, verb=verb, subject=team, data=data)
+            if verb := VERBS.get(kind):
+                data = {"keyed_hash": args["keyed_hash"], "reason": args.get("reason", "")}
+                Event.objects.record(team, actor=by, verb=verb, subject=team, data=data)
     except IntegrityError:
         raise conflict("A search or a purge is already in progress.") from None
     operations.wake_runner()
@@ -93,3 +95,4 @@ def forget_old(team):
     """Delete the team's searches and purges beyond the newest; receipts stay."""
     for rows in (of_team(team), purges_of(team)):
         Operation.objects.filter(pk__in=list(rows.values_list("pk", flat=True)[KEPT:])).delete()
+    Operation.objects.filter(team=team, kind=ON_HOST, phase=Phase.SETTLED).delete()  # whose search was killed

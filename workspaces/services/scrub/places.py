@@ -36,6 +36,12 @@ class Place:
         return asdict(self)
 
 
+def without_twins(places: list[Place], more: list[Place]) -> list[Place]:
+    """Return those of `more` that are not in `places`: a program's output may be on two hosts and in the bucket."""
+    known = {(place.kind, place.pk) for place in places if place.pk}
+    return [place for place in more if (place.kind, place.pk) not in known]
+
+
 def outcome(places: list[Place], not_searched: Iterable[str]) -> dict:
     """Return places as the outcome of an operation: counts of all, the first by name."""
     counts = Counter(place.what for place in places)

@@ -20,30 +20,33 @@ from workspaces.store import StoreError
 NOT_ENDED = "the program has not ended"
 
 
-def find(team, wanted: Wanted, tick: Callable[[], None]) -> Iterator[Place]:
-    for program, folder, _ in _folders(team):
+def find(team, wanted: Wanted, tick: Callable[[], None], *, here: bool = False) -> Iterator[Place]:
+    """Yield the programs whose recordings have the value. `here`: of the folders of this host alone, no copies."""
+    for program, folder, _ in _folders(team, here):
         tick()
         if _is_in(folder, wanted):
             yield _place(program, wanted, "" if program.ended_at else NOT_ENDED)
 
 
-def purge(team, wanted: Wanted, tick: Callable[[], None]) -> Iterator[Place]:
+def purge(team, wanted: Wanted, tick: Callable[[], None], *, here: bool = False) -> Iterator[Place]:
     """Take the value out of the folders of ended programs, and of their copies; the length of a recording stays."""
-    for program, folder, copy in _folders(team):
+    for program, folder, copy in _folders(team, here):
         tick()
         if _is_in(folder, wanted):
             why = NOT_ENDED if program.ended_at is None else _purge(folder, copy, team.pk, wanted)
             yield _place(program, wanted, why)
 
 
-def _folders(team) -> Iterator[tuple[Command | Terminal, Path, Path | None]]:
+def _folders(team, here: bool) -> Iterator[tuple[Command | Terminal, Path, Path | None]]:
     """Yield (program, its folder, the name of the copy in the bucket or None); what only the bucket has is fetched."""
     for program in _programs(team):
         folder, copy = paths.program_of(program.workspace_id, program.operation_id), None
         if settings.HANDRAIL_BUCKET and program.ended_at:
             copy = kept_recordings.path_of(program.workspace_id, program.operation_id)
-        if folder.exists() or copy is None:
+        if folder.exists():
             yield program, folder, copy
+        elif here or copy is None:
+            continue
         elif found := (fetched := kept_recordings.Fetched(copy)).folder():
             yield program, found, copy
             del fetched

@@ -23,6 +23,7 @@ class Wanted:
             raise invalid("A value is text.") from None
         if not MIN_BYTES <= len(data) <= VALUE_BYTES:
             raise invalid(f"Give a value of {MIN_BYTES} to {VALUE_BYTES:,} bytes.")
+        self.value = value
         self._forms = encoded_forms(data)
         self.longest = len(self._forms[0])
         self.fingerprint = salted_hmac("handrail.scrub", data, algorithm="sha256").hexdigest()
