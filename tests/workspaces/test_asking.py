@@ -119,7 +119,8 @@ def test_no_operation_of_the_api_changes_a_folder_unasked(
         )
     body = b"text" if method == "PUT" and "/files/" in path else json.dumps(body_of(api_operations()[name]) or {})
     response = api(token).generic(method, f"/api/v1{path}", body, content_type="application/json")
-    assert response.status_code in (202, 403, 404, 409, 422, 200), (name, response.content)
+    # 503: what reads files asks a runner, and there is none.
+    assert response.status_code in (202, 403, 404, 409, 422, 200, 503), (name, response.content)
     assert (Terminal.objects.count(), left_by_people(folder)) == (0, before)
     by_agents = Operation.objects.filter(by__type="agent")
     started = set(by_agents.values_list("kind", flat=True))
