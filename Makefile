@@ -13,7 +13,7 @@ HANDRAIL_TEST_REQUIRE ?= browser,bubblewrap,docker,postgres,user,microvm,gettext
 # The tests that ask the database by themselves. Of one with many cases, the first: the others ask it the same.
 ASK_DATABASE := -m "database and not (product or browser or engine or guest or agents)" --cases 1
 ASK_DATABASE += tests/approvals tests/dashboard tests/workspaces/test_schedules.py tests/workspaces/hosts/test_hints.py
-ASK_DATABASE += tests/workspaces/secrets/test_keyring.py
+ASK_DATABASE += tests/workspaces/hosts/test_one_operation.py tests/workspaces/secrets/test_keyring.py
 # Where the tests on a cluster are: collecting all of them takes half a minute.
 KUBERNETES_TESTS := tests/bench/kubernetes tests/workspaces/kubernetes tests/workspaces/drivers/test_contract.py
 # Compiled once, not at each start of a part.

@@ -7,6 +7,7 @@ longer change it. The runner is woken after the commit of a new operation, and a
 import asyncio
 import logging
 import time
+from contextlib import nullcontext
 from datetime import timedelta
 
 from django.conf import settings
@@ -63,11 +64,11 @@ def submit(kind: str, *, workspace, args=None, by: Actor, exclusive=False, dedup
     Problem 409 (code stopped) for a kind that starts something, and for all that an agent asks for.
     """
     needs_approval.check_operation(workspace, kind, by=by)
-    if dedupe and (known := Operation.objects.filter(dedupe=dedupe).first()):
+    if known := _known(dedupe):
         return known
     if kind in STARTING_KINDS or by.type == "agent":
         refuse_when_stopped(workspace.team_id)
-    operation = Operation.objects.create(
+    operation = Operation(
         runner_id=workspace.runner_id if runner is None else runner.pk,
         workspace=workspace,
         kind=kind,
@@ -77,8 +78,19 @@ def submit(kind: str, *, workspace, args=None, by: Actor, exclusive=False, dedup
         due_at=clock.now(),
         by=_by_column(by),
     )
+    try:
+        with transaction.atomic() if dedupe else nullcontext():
+            operation.save(force_insert=True)
+    except IntegrityError:
+        if known := _known(dedupe):  # another host submitted it at the same moment
+            return known
+        raise
     transaction.on_commit(wake_runner)
     return operation
+
+
+def _known(dedupe: str | None) -> Operation | None:
+    return Operation.objects.filter(dedupe=dedupe).first() if dedupe else None
 
 
 def submit_for_team(kind: str, *, team, args: dict, by: Actor) -> Operation | None:
