@@ -96,7 +96,9 @@ def verify_log(options) -> int:
     """Print whether the exported log is unchanged, and how much of it that says."""
     with opened(options.file) as lines:
         kept = _kept(options)
-        print(_proven(log.verify(lines, kept), signed=bool(options.key), stamped=_last_stamp(kept)))
+        proven = _proven(log.verify(lines, kept), signed=bool(options.key), stamped=_last_stamp(kept))
+    anybody = kept and kept[-1].team and not options.key and not options.witness_ca
+    print(proven + ("; whether your installation signed the checkpoint, only its key tells (--key)" if anybody else ""))
     return 0
 
 

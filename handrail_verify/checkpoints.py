@@ -7,6 +7,7 @@ from binascii import Error as NotBase64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 from handrail_verify import canonical
@@ -34,8 +35,8 @@ def read(text: str, key: str = "", authorities: bytes = b"") -> list[Checkpoint]
 
     A file holds one signed checkpoint as JSON, the answer of GET /api/v1/log/checkpoints, a line of JSON for each as in
     the folder HANDRAIL_CHECKPOINTS, or as its last line SEQ:HASH or an event. With `key`, a public key in base64, each
-    must be signed with it. With `authorities`, the certificates (PEM) of an outside witness, one at least must be
-    time-stamped, and each timestamp must verify. Raise BadEvent.
+    must be signed with it; without, a signed one must fit its own signature. With `authorities`, the certificates (PEM)
+    of an outside witness, one at least must be time-stamped, and each timestamp must verify. Raise BadEvent.
     """
     note = NOTE.fullmatch(text.strip().lower())
     found = [Checkpoint(int(note[1]), note[2])] if note else None
@@ -57,7 +58,11 @@ def read(text: str, key: str = "", authorities: bytes = b"") -> list[Checkpoint]
     if authorities and not any(one.stamped_at for one in found):
         raise BadEvent("Certificates of a witness were given, but no checkpoint has a timestamp.")
     # Of one that stands twice, the last has the timestamp.
-    return sorted(found, key=lambda one: (one.seq, one.stamped_at is not None))
+    found.sort(key=lambda one: (one.seq, one.stamped_at is not None))
+    for one, other in pairwise(found):
+        if one.seq == other.seq and (one.hash, one.team) != (other.hash, other.team):
+            raise BadEvent(f"The checkpoints contradict each other: there are two of event {one.seq}.")
+    return found
 
 
 def _signed_in(content: str) -> Iterator[dict]:
@@ -90,15 +95,26 @@ def _checked(found: dict, key: str, authorities: bytes) -> Checkpoint:
     right = isinstance(found.get("seq"), int) and isinstance(found.get("hash"), str)
     if not right or not NOTE.fullmatch(f"{found['seq']}:{found['hash']}"):
         raise BadEvent("A checkpoint in the file has no event's number and hash.")
-    if key:
-        from handrail_verify import signed  # the log alone needs no cryptography
-
-        try:
-            signed.verify(json.dumps(found).encode(), key, PREFIX)
-        except signed.BadManifest as error:
-            raise BadEvent(f"The checkpoint of event {found['seq']} does not verify. {error}") from None
+    _check_signature(found, key)
     stamped_at = _stamped_at(found, authorities) if authorities else None
     return Checkpoint(found["seq"], found["hash"], str(found.get("team", "")), stamped_at)
+
+
+def _check_signature(found: dict, key: str):
+    """Raise BadEvent if the checkpoint is not signed with `key`, or, without one, with the key that it names."""
+    signature = found.get("signature")
+    if not key and not isinstance(signature, dict):
+        return  # says no more than a note
+    try:
+        from handrail_verify import signed
+    except ImportError:
+        if key:
+            raise
+        return  # the log alone needs no cryptography
+    try:
+        signed.verify(json.dumps(found).encode(), key or str(signature.get("key")), PREFIX)
+    except signed.BadManifest as error:
+        raise BadEvent(f"The checkpoint of event {found['seq']} does not verify. {error}") from None
 
 
 def _stamped_at(found: dict, authorities: bytes) -> datetime | None:

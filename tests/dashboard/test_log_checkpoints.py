@@ -1,5 +1,6 @@
 """Each team's log is signed every minute; a stranger with export, checkpoint and public key finds what was changed."""
 
+import hashlib
 import json
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ from dashboard.event_log import checkpoints, triggers
 from dashboard.keys import log_key
 from dashboard.models import Actor, Event, LogCheckpoint
 from dashboard.ops import tasks
+from handrail_verify import canonical, signed
 from handrail_verify.__main__ import main
 from handrail_verify.log import chain_hash
 
@@ -118,14 +120,58 @@ def test_a_cut_end_is_found(team, tmp_path, capsys):
     assert (status, said.startswith("The end is cut: the log stops at event")) == (1, True)
 
 
+@pytest.mark.parametrize("with_key", [True, False])
 @pytest.mark.parametrize("change", [{"seq": 1}, {"hash": "0" * 64}, {"at": "2026-01-01T00:00:00.000+00:00"}])
-def test_a_forged_checkpoint_is_refused(team, tmp_path, capsys, change):
+def test_a_forged_checkpoint_is_refused(team, tmp_path, capsys, change, with_key):
     grow(team)
     checkpoints.sign_all()
     forged = tmp_path / "forged.json"
     forged.write_text(json.dumps(checkpoints.as_download(checkpoints.newest(team)) | change))
-    status, said = verified(capsys, export(team, tmp_path), "--checkpoint", forged, "--key", log_key.public_key())
+    key = ["--key", log_key.public_key()] if with_key else []
+    status, said = verified(capsys, export(team, tmp_path), "--checkpoint", forged, *key)
     assert (status, "does not verify. It was changed" in said) == (1, True), said
+
+
+def test_a_checkpoint_made_for_a_rewritten_log_does_not_fit_its_old_signature(team, tmp_path, capsys):
+    grow(team)
+    checkpoints.sign_all()
+    rewrite(team, 2, actor_label="mallory")
+    team.refresh_from_db()
+    body = checkpoints.as_download(checkpoints.newest(team)) | {"hash": team.event_head}
+    body["sha256"] = hashlib.sha256(
+        canonical.dumps({name: value for name, value in body.items() if name not in signed.ADDED})
+    ).hexdigest()
+    forged = tmp_path / "forged.json"
+    forged.write_text(json.dumps(body))
+    status, said = verified(capsys, export(team, tmp_path), "--checkpoint", forged)
+    assert (status, "the signature does not belong to its content" in said) == (1, True), said
+
+
+def test_without_a_key_it_is_told_that_nobody_knows_who_signed(team, tmp_path, capsys):
+    grow(team)
+    checkpoints.sign_all()
+    status, said = verified(capsys, export(team, tmp_path), "--checkpoint", checkpoints.place_of(team))
+    assert (status, said.endswith("whether your installation signed the checkpoint, only its key tells (--key)")) == (
+        0,
+        True,
+    )
+
+
+def test_checkpoints_that_contradict_each_other_prove_nothing(team, tmp_path, capsys):
+    grow(team)
+    checkpoints.sign_all()
+    before = checkpoints.place_of(team).read_text()
+    rewrite(team, 2, actor_label="mallory")
+    LogCheckpoint.objects.all().delete()
+    checkpoints.place_of(team).unlink()
+    checkpoints.sign_all()
+    both = tmp_path / "both.jsonl"
+    both.write_text(before + checkpoints.place_of(team).read_text())
+    status, said = verified(capsys, export(team, tmp_path), "--checkpoint", both, "--key", log_key.public_key())
+    assert (status, said) == (
+        1,
+        f"The checkpoints contradict each other: there are two of event {team.event_seq}.",
+    )
 
 
 def test_another_key_and_a_note_without_signature_are_refused(team, tmp_path, capsys):

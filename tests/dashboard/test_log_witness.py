@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 from base64 import b64decode
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -14,6 +14,7 @@ from dashboard.event_log import checkpoints, witness
 from dashboard.keys import log_key
 from dashboard.models import Actor, Event
 from dashboard.ops import doctor, tasks
+from handrail_verify import canonical, signed
 from tests.support.witness import Authority, serving
 
 pytestmark = pytest.mark.django_db
@@ -93,9 +94,10 @@ def test_a_checkpoint_signed_anew_has_no_timestamp_of_the_day_that_it_names(team
     made = grow(team)
     witness.stamp_all()
     made.refresh_from_db()
-    forged = checkpoints.as_download(made) | {"at": "2020-01-01T00:00:00.000+00:00"}
+    made.at = datetime(2020, 1, 1, tzinfo=UTC)
+    made.signature = signed.sign(canonical.dumps(checkpoints.body(made)), log_key.private_key(), checkpoints.PREFIX)
     path = tmp_path / "forged.json"
-    path.write_text(json.dumps(forged))
+    path.write_text(json.dumps(checkpoints.as_download(made)))
     status, said = verified(capsys, export(team, tmp_path), "--checkpoint", path, "--witness-ca", authority.certificate)
     assert (status, said) == (
         1,
