@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from . import clients_at_targets, envelopes, reach
+from . import clients_at_targets, current_branch, envelopes, reach
 from .clients_at_targets import without_places
 from .commands import effects_of
 from .conditions import Around, Facts, acts_at
@@ -42,9 +42,12 @@ def classify(arguments, policy, world, context, reading=None):
     terms = envelopes.Terms.of(context, policy.trust)
     unreadable = policy.seen(Facts(Around.of(context), reach.unread(command))) if policy.blocks else policy
     try:
+        parts = _read(command, world, reading)
+        if policy.blocks and any(current_branch.may_change(simple, found) for simple, found in parts):
+            context = context | {"branch_may_change": True}
         entries = [
             judge(simple, number, policy, world, context, terms, found)
-            for number, (simple, found) in enumerate(_read(command, world, reading), 1)
+            for number, (simple, found) in enumerate(parts, 1)
         ]
     except Unreadable as error:
         return _unreadable(command, unreadable, refusal or str(error))
@@ -119,7 +122,7 @@ def judge(simple, line, policy, world, context, terms=None, result=None):
     entry.headline = shown(headline(words, found))
     if policy.blocks or context.get("tells_reach"):
         around = Around.of(context)
-        facts = Facts(around, reach.of_command(simple, result, world, around.branch), undo=entry.undo)
+        facts = Facts(around, reach.of_command(simple, result, world, around.current_branch), undo=entry.undo)
         if context.get("tells_reach"):
             kinds = sorted({effect.kind for effect in (*found, *result.within)})
             entry.reach = facts.reach.as_dict() | {"effects": kinds}

@@ -50,6 +50,12 @@ class Around:
     on_duty: bool | None = None
     undo: str | None = None
     only_stated: bool = False
+    branch_may_change: bool = False  # while the call runs, before the part of it that is judged
+
+    @property
+    def current_branch(self):
+        """Return the branch that a command of the call finds; None if it is not known."""
+        return None if self.branch_may_change else self.branch
 
     @property
     def unknown(self):
@@ -64,6 +70,7 @@ class Around:
         named = tuple(each for each in targets if isinstance(each, str)) if isinstance(targets, (list, tuple)) else None
         texts = {key: value for key in (*NAMED, "branch") if isinstance(value := context.get(key), str)}
         more = {"targets": named, "at": _moment(context.get("at")), "only_stated": context.get("only_stated") is True}
+        more["branch_may_change"] = context.get("branch_may_change") is True
         on_duty = value if isinstance(value := context.get("on_duty"), bool) else None
         undo = context.get("undo") if context.get("undo") in UNDONE else None
         return cls(**texts, labels=_labels(context.get("labels")), on_duty=on_duty, undo=undo, **more)
@@ -142,7 +149,7 @@ class Texts:
             return around.unknown if around.labels is None else self._of_labels(around.labels)
         named = [name.value for place in reach.destinations for name in place.names if name.kind == self.key]
         if self.key == "branch" and not named and around.branch is not None:
-            named = [around.branch]
+            named = [around.current_branch]
         found = self.of_values([value and value.lower() if self.key == "host" else value for value in named])
         return (True, False) if reach.is_unread else found
 

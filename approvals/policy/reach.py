@@ -56,6 +56,7 @@ VARIABLES = {
 UNNAMED = [(KUBE, ("kube",)), (AWS, ("aws",)), (GCLOUD, ("gcloud",)), (frozenset({"az"}), ("azure",))]
 UNNAMED += [(DATABASES, ("host", "db")), (REMOTE_SHELLS, ("host",)), (HOSTING, ("app",))]
 KUBECONFIG = "--kubeconfig"
+MANY_REFS = names("--all --branches --mirror --prune --tags")  # options of git push
 ATTACHED = re.compile(r"-([hd])([\w.][\w.-]*)")
 PAIR = re.compile(r"\b(host|hostaddr|dbname)\s*=\s*'?([\w.-]+)")
 MODES = ("--mode", "--configuration", "-c", "--config-name")  # whose value says how something is built
@@ -303,12 +304,16 @@ def _of_git(texts, effects, branch):
     hosts = [Name("host", effect.target) for effect in effects if effect.kind == "network" and effect.target]
     found = []
     for effect in (effect for effect in effects if effect.kind == "push"):
-        refs = [None if ref in ("HEAD", "@") or OPAQUE in ref or "*" in ref else ref for ref in effect.more[:-1]]
-        if {"--all", "--mirror", "--tags", "--branches"} & set(texts):
+        refs = [branch if ref in ("HEAD", "@") else _known_branch(ref) for ref in effect.more[:-1]] or [branch]
+        if MANY_REFS & {text.partition("=")[0] for text in texts}:
             refs.append(None)
-        refs = [ref if ref is not None else branch for ref in refs] if refs else [branch]
         found += [Destination((Name("branch", ref), *hosts)) for ref in refs]
     return found or ([Destination(tuple(hosts))] if hosts else [])
+
+
+def _known_branch(ref):
+    """Return the branch that a ref of a push means; None if that is not known, or if it means several."""
+    return ref if ref and OPAQUE not in ref and "*" not in ref else None
 
 
 def _of_requests(texts, effects):

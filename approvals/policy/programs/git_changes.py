@@ -49,9 +49,9 @@ LOCAL = parse_table(
     "git",
 )
 PUSH = parse_table(
-    "push : -u -q -v -n --setupstream --quiet --verbose --tags --follow-tags --porcelain --progress --no-progress"
+    "push : -u -q -v -n --set-upstream --quiet --verbose --tags --follow-tags --porcelain --progress --no-progress"
     " --dry-run --atomic -f=! --force=! --force-with-lease=! --force-if-includes=! --mirror=! --delete=! -d=! --prune=!"
-    " --all=! --no-verify=! -o=text : text*",
+    " --all=! --branches=! --no-verify=! -o=text : text*",
     "reads",
     "git",
 )["push"]
@@ -271,22 +271,36 @@ def _manifest(judge):
     return (f"{judge.world.root}/{MANIFEST}",) if judge.world.root else ()
 
 
+FORCING = re.compile(r"\+|:.")  # at the beginning of a refspec that overwrites or deletes
+OF_MANY = {
+    "--mirror": "replaces all branches and tags on",
+    "--prune": "deletes branches that are gone here on",
+    "--all": "pushes all branches to",
+    "--branches": "pushes all branches to",
+}
+
+
 def _push(words, judge):
     arguments, problems = read_arguments(PUSH, words)
     found = judged_arguments(arguments, problems, "git", judge)
     if any(not word.literal for word in words):
         found.append(impacts.unclear("pushes what is unknown until it runs"))
     operands = [a.word.text for a in arguments if not a.option and a.kind == "text"]
-    loud = [a.option for a in arguments if a.kind == "loud"] + [ref for ref in operands[1:] if ref[:1] in ("+", ":")]
+    loud = [a.option for a in arguments if a.kind == "loud"] + [ref for ref in operands[1:] if FORCING.match(ref)]
     names = [_branch(ref) for ref in operands[1:]]
     where = ", ".join(names) or "the current branch"
     remote = operands[0] if operands else "its remote"
     found += _address(operands[:1])
     if not loud:
-        return [*found, impacts.pushes(f"pushes to {where} on {remote}", ("push",), [*names, *operands[:1]])]
-    deletes = {"-d", "--delete"} & set(loud) or any(ref.startswith(":") for ref in loud)
+        tags = any(word.text == "--tags" for word in words) and not names
+        says = f"pushes all tags to {remote}" if tags else f"pushes to {where} on {remote}"
+        return [*found, impacts.pushes(says, ("push",), [*names, *operands[:1]])]
+    deletes = {"-d", "--delete"} & set(loud) or any(ref[0] == ":" for ref in loud)
     main = not names or any(name in MAIN_BRANCHES for name in names)
     says = f"{'deletes' if deletes else 'overwrites'} {where} on {remote}"
+    of_many = next((says for option, says in OF_MANY.items() if option in loud), "")
+    if of_many:
+        says, main = f"{of_many} {remote}", True
     if set(loud) == {"--no-verify"}:
         says, main = f"pushes to {where} on {remote} without the project's checks", False
     tier = "critical" if main else "high"
@@ -294,7 +308,8 @@ def _push(words, judge):
 
 
 def _branch(ref):
-    return ref.lstrip("+").rsplit(":", 1)[-1].removeprefix("refs/heads/") or ref.lstrip("+:")
+    there = ref.lstrip("+").rsplit(":", 1)[-1]
+    return there.removeprefix("refs/heads/").removeprefix("heads/") or ref.lstrip("+:") or "*"
 
 
 def _fetch(verb, words, judge):
