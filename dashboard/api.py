@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import logging
+import re
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
@@ -23,6 +24,7 @@ from workspaces.api.lookup import ask_first
 from workspaces.operations.needs_approval import AskFirst
 
 logger = logging.getLogger("handrail.api")
+OF_A_UNION = re.compile(r"[a-z-]+\[.*\]")  # as pydantic names the type that did not fit: str-enum[State]
 
 
 class ProblemAPI(NinjaAPI):
@@ -109,7 +111,7 @@ def on_unauthorized(request, error):
 
 @api.exception_handler(ValidationError)
 def on_invalid(request, error):
-    places = [_inside(e["loc"]) for e in error.errors]
+    places = [_inside(e["loc"], request.GET) for e in error.errors]
     fields = [
         {"where": ".".join(place) or "body", "what": e["msg"]} for place, e in zip(places, error.errors, strict=True)
     ]
@@ -118,9 +120,14 @@ def on_invalid(request, error):
     return problem_response(Problem(422, f"{first['where']}: {first['what']}.", errors=fields, **named))
 
 
-def _inside(place: tuple) -> list[str]:
-    """Return the names that lead to what an error is about, without "body" and what our function calls the body."""
-    return [str(part) for part in (place[2:] if place[:1] == ("body",) else place[1:])]
+def _inside(place: tuple, query) -> list[str]:
+    """Return the names that lead to what an error is about, as the caller wrote them.
+
+    Left out: "body" and what our function calls the body, or a group of parameters in `query`, and types of a union.
+    """
+    is_grouped = place[:1] == ("body",) or (place[:1] == ("query",) and len(place) > 2 and place[1] not in query)
+    names = [str(part) for part in (place[2:] if is_grouped else place[1:])]
+    return [name for name in names if not OF_A_UNION.fullmatch(name)]
 
 
 @api.exception_handler(HttpError)

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.urls import converters, register_converter
 from ninja import Schema
-from ninja.operation import Operation
+from ninja.operation import Operation, PathView
 from ninja.params.models import QueryModel
 from ninja.parser import Parser
 from ninja.security import HttpBearer
@@ -15,13 +15,24 @@ from dashboard.database.threads import query_in_thread
 from dashboard.door.entering import let_in
 from dashboard.people.access import Caller
 from dashboard.people.tokens import find_token
-from dashboard.problems import Problem, invalid
+from dashboard.problems import Problem, invalid, problem_response
 from dashboard.text.strict_json import loads
 
 # ninja creates a response class for each status of each operation, 700 in all, which takes half a second of each start.
 # Nearly all are ProblemBody, so they share one.
 _response_model = cache(partial(Operation._create_response_model, None))
 Operation._create_response_model = lambda self, answer: _response_model(answer)
+
+
+def _not_allowed(self: PathView):
+    """Answer a method that the address does not take; ninja's own answer is a page."""
+    methods = sorted({method for operation in self.operations for method in operation.methods})
+    answer = problem_response(Problem(405, f"This address takes {' and '.join(methods)}.", allowed=methods))
+    answer["Allow"] = ", ".join(methods)
+    return answer
+
+
+PathView._not_allowed = _not_allowed
 
 
 class FilePath(converters.PathConverter):
