@@ -128,8 +128,17 @@ def _kept(options) -> list[checkpoints.Checkpoint] | None:
         if options.witness_ca:
             raise checkpoints.BadEvent("Timestamps are in checkpoints: --witness-ca needs --checkpoint.")
         return None
+    if _is_same(options.file, options.checkpoint):
+        raise checkpoints.BadEvent("The checkpoint is the log itself: it proves nothing. Give one that was kept apart.")
     authorities = Path(options.witness_ca).read_bytes() if options.witness_ca else b""
     return checkpoints.read(options.checkpoint, _key(options.key), authorities)
+
+
+def _is_same(file: str, other: str) -> bool:
+    try:
+        return Path(other).samefile(file)
+    except (OSError, ValueError):
+        return False
 
 
 def _last_stamp(kept: list | None) -> checkpoints.Checkpoint | None:

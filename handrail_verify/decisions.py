@@ -31,8 +31,10 @@ class Decisions:
         if not verb.startswith("action.") or not isinstance(data, dict) or not isinstance(subject, dict):
             return
         name, digest = str(subject.get("id")), data.get("digest")
-        if not isinstance(digest, str):  # an entry of another kind about an action
-            return
+        if not isinstance(digest, str):
+            if verb == USED:
+                raise BadEvent(f"Event {event['seq']}: {_action(event)} ran, and no digest says which bytes.")
+            return  # an entry of another kind about an action
         answer = self._open.setdefault(name, _Answer())
         if verb == VOTE:
             self._vote(event, answer, digest)

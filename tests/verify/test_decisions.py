@@ -47,6 +47,10 @@ def test_a_call_that_ran_as_it_was_approved_verifies(entries):
             "Event 2: A-7 ran other bytes than event 1 approved: bbbbbbbbbbbbbbbb… instead of aaaaaaaaaaaaaaaa…",
         ),
         (
+            [("approved", "bob", FIRST, {"quorum": 1}), ("consumed", "claude", None, {})],
+            "Event 2: A-7 ran, and no digest says which bytes.",
+        ),
+        (
             [("approved", "claude", FIRST, {"quorum": 1})],
             "Event 1: A-7 was approved by claude, who is no person.",
         ),

@@ -141,6 +141,13 @@ def test_a_cut_tail_is_found_by_a_checkpoint(audit, tmp_path):
     assert audit(chain(9), "--checkpoint", last)[0] == 0
 
 
+def test_a_log_is_no_checkpoint_of_itself(audit, tmp_path):
+    refused = (1, "The checkpoint is the log itself: it proves nothing. Give one that was kept apart.")
+    assert audit(chain(5), "--checkpoint", str(tmp_path / "log.jsonl")) == refused
+    (tmp_path / "link").symlink_to(tmp_path / "log.jsonl")
+    assert audit(chain(5), "--checkpoint", str(tmp_path / "link")) == refused
+
+
 def test_what_came_after_a_checkpoint_is_unproven(audit):
     events = chain(5)
     noted = f"2:{events[1]['hash']}"
