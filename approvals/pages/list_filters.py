@@ -56,7 +56,8 @@ def narrowed(actions, now, chosen: dict[str, str]):
     if chosen["workspace"]:
         actions = actions.filter(workspace__key=chosen["workspace"])
     if chosen["task"]:
-        actions = actions.filter(workspace__attempt__task=as_uuid(chosen["task"]))
+        task = as_uuid(chosen["task"])  # None would mean calls of no task
+        actions = actions.filter(workspace__attempt__task=task) if task else actions.none()
     if chosen["agent"]:
         actions = actions.filter(agent__name=chosen["agent"])
     if chosen["q"]:

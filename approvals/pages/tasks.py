@@ -1,6 +1,6 @@
 """The page *Tasks*: what agents work on now, and what they worked on in a span of time."""
 
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, render
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
@@ -33,7 +33,8 @@ def tasks(request):
     caller, now = request.caller, clock.now()
     span = spans.span_of(request, now)
     chosen = parameters(request, "show", "agent", "workspace")
-    agent = Agent.objects.visible_to(caller).filter(pk=as_uuid(chosen["agent"])).first() if chosen["agent"] else None
+    agents, named = Agent.objects.visible_to(caller), chosen["agent"]
+    agent = get_object_or_404(agents, pk=as_uuid(named)) if named else None
     since = min(span.since, now - OPEN_FOR) if span.until is None else span.since
     found = tasks_of(caller, since, span.until, agent=agent)
     found = [task for task in found if not chosen["workspace"] or is_in(task, chosen["workspace"])]
