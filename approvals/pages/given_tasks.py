@@ -227,10 +227,10 @@ def _find_calls(stands: TaskStands):
 
 
 def _pull_request(stands: TaskStands) -> dict:
-    """Return {pull, opening, is_opening}: the pull request of the chosen attempt, and what was last done to open it.
+    """Return {pull, opening, is_opening, pushes_again}: the pull request of the chosen attempt, and its last push.
 
-    `opening` is an OperationView, None without one. Both are read from the workspace: its thread has a pull request
-    only once the queue has read the code host.
+    `opening` is an OperationView, None without one; `pushes_again`: it failed, and is tried again. They are read from
+    the workspace: its thread has a pull request only once the queue has read the code host.
     """
     if stands.chosen is None:
         return {"pull": stands.thread.pull if stands.thread else None, "opening": None}
@@ -238,7 +238,9 @@ def _pull_request(stands: TaskStands) -> dict:
     asked = pull_requests.newest_asked(place)
     seen = OperationView(asked) if asked else None
     is_opening = seen is not None and not seen.is_over
-    return {"pull": pull_requests.of(place).first(), "opening": seen, "is_opening": is_opening}
+    again = stands.thread is not None and mending.pushes_again(stands.thread, place)
+    pull = pull_requests.of(place).first()
+    return {"pull": pull, "opening": seen, "is_opening": is_opening, "pushes_again": again}
 
 
 def _colliding(stands: TaskStands) -> collisions.Colliding | None:

@@ -19,10 +19,11 @@ from dashboard.people.access import Caller, caller_of
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle
 from workspaces.code_hosts.base import MAX_BODY
-from workspaces.models import Operation, State
+from workspaces.models import Operation, Phase, State
 from workspaces.services import pull_requests
 
 MAX_ROUNDS = 10
+MAX_PUSHES = 3  # in a row that fail; a person can still push by hand
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 EACH_TEXT = 1200  # characters of one comment or check
 HEAD = (
@@ -119,7 +120,8 @@ def mend(thread: TaskThread):
             return
         with Team.objects.turn(thread.team_id):
             thread.refresh_from_db(fields=["rounds", "pushes", "follower"])
-            if run.state == AgentRunState.DONE and thread.pushes < thread.rounds:
+            has_work = thread.pushes < thread.rounds or pushes_again(thread, attempt.workspace)
+            if run.state == AgentRunState.DONE and has_work:
                 _push(thread, attempt, caller)
             elif run.state != AgentRunState.ASKS and thread.rounds < MAX_ROUNDS and thread.follower_id:
                 _send_new(thread, attempt, caller)
@@ -132,6 +134,15 @@ def _is_busy(attempt: TaskAttempt) -> bool:
     """Return whether something holds the workspace: a push, a check, or its way up."""
     rows = Operation.objects.open().filter(workspace=attempt.workspace)
     return rows.filter(exclusive=True).exists() or rows.filter(kind=pull_requests.KIND).exists()
+
+
+def pushes_again(thread: TaskThread, workspace) -> bool:
+    """Return whether the last push of a round failed and is tried again. One that a person cancelled is not."""
+    if not thread.rounds or thread.pull_id is None or thread.follower_id is None:
+        return False
+    rows = Operation.objects.filter(workspace=workspace, kind=pull_requests.KIND).order_by("-created_at")[:MAX_PUSHES]
+    failed = [row.phase == Phase.SETTLED and not row.outcome.get("ok") and row.cancelled_at is None for row in rows]
+    return failed[:1] == [True] and not (len(failed) == MAX_PUSHES and all(failed))
 
 
 def _push(thread: TaskThread, attempt: TaskAttempt, caller: Caller):

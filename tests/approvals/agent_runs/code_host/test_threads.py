@@ -193,6 +193,55 @@ def test_checks_and_reviews_go_to_the_agent_until_they_are_green(host, at_work):
     assert state_of(at_work) == "ready to review"
 
 
+def failed(**more):
+    """The runner could not carry out the push that was asked for."""
+    rows = Operation.objects.open().filter(kind="pull_request")
+    assert rows.update(phase=Phase.SETTLED, outcome={"ok": False, "reason": "The host is away."}, **more) == 1
+
+
+@pytest.fixture
+def mended(host, at_work):
+    """The first round is over, and its push was asked for."""
+    host.status("aa11", "ci", "failed")
+    follow()
+    done(AgentRun.objects.get())
+    follow()
+    return at_work
+
+
+def test_a_push_of_a_round_that_fails_is_tried_again_and_the_page_says_so(host, mended, lena, browser_of):
+    pushes, page = Operation.objects.filter(kind="pull_request"), f"/tasks/{mended.pk}/"
+    failed()
+    shown = browser_of(lena).get(page).content.decode()
+    assert "Handrail pushes again when it next reads the code host." in shown
+    assert "Push again" in shown
+    for number in (2, 3):
+        follow()
+        assert pushes.count() == number
+        assert "Push again" not in browser_of(lena).get(page).content.decode()
+        failed()
+    follow()
+    assert pushes.count() == 3
+    shown = browser_of(lena).get(page).content.decode()
+    assert "Handrail pushes again" not in shown
+    assert "Push again" in shown
+
+
+def test_a_push_that_arrived_or_that_a_person_cancelled_is_not_tried_again(host, mended):
+    failed()
+    follow()
+    pushed(host, "bb22")
+    follow()
+    assert Operation.objects.filter(kind="pull_request").count() == 2
+    host.status("bb22", "ci", "failed")
+    follow()
+    done(AgentRun.objects.get())
+    follow()
+    failed(cancelled_at=clock.now())
+    follow()
+    assert Operation.objects.filter(kind="pull_request").count() == 3
+
+
 def test_pages_hear_of_what_changed_in_the_thread_and_of_nothing_else(host, at_work):
     follow()
     heard = Event.objects.filter(verb="task.thread_changed")
