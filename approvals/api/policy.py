@@ -343,8 +343,8 @@ def _rules(scope: Scope) -> dict:
         return {"problem": str(error), "rules": [], "blocks": [], "targets": {}, "warnings": []}
     counts = hits.counted(scope, clock.now())
     rows = [(tier, rule) for tier in reversed(TIERS) for rule in lists.get(tier, [])]
-    told = {"blocks": found["blocks"], "targets": found["targets"], "warnings": warnings_of(scope.team, found)}
-    return {"problem": None, "rules": [_rule(*row, counts, shadowed.get(row)) for row in rows]} | told
+    about = {"blocks": found["blocks"], "targets": found["targets"], "warnings": warnings_of(scope.team, found)}
+    return {"problem": None, "rules": [_rule(*row, counts, shadowed.get(row)) for row in rows]} | about
 
 
 def _rule(tier: str, rule: str, counts: dict, shadowed: dict | None) -> dict:

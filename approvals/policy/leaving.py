@@ -65,7 +65,7 @@ def _named(words, program):
     if not texts or (program in SHELLS and "-n" in texts[1:2]):
         return
     yield texts[0]
-    operands, told = [], 3 if program not in HANDLERS else 2
+    operands, most = [], 3 if program not in HANDLERS else 2
     for text in texts[1:]:
         if text == "--":
             break
@@ -77,9 +77,9 @@ def _named(words, program):
         if not text.startswith("-"):
             operands.append(text)
     if operands[:1] in (["exec"], ["run"]):
-        told = 4
-    at = next((at + 1 for at, text in enumerate(operands) if text in CALM), told)
-    yield from operands[: min(told, at)]
+        most = 4
+    at = next((at + 1 for at, text in enumerate(operands) if text in CALM), most)
+    yield from operands[: min(most, at)]
 
 
 def _without_wrappers(words):

@@ -82,12 +82,12 @@ def check(text, below=""):
     blocks = [_told_block(block) for block in policy.blocks]
     trust = dataclasses.asdict(policy.trust)
     never = never_matching(policy)
-    told = {"mode": policy.mode, "rules": rules, "tests": len(policy.tests), "never": never, "trust": trust}
+    facts = {"mode": policy.mode, "rules": rules, "tests": len(policy.tests), "never": never, "trust": trust}
     shadowed = shadowed_by_earlier(policy, read_policy(below) if below else None)
-    told |= {"blocks": blocks, "targets": targets_of(policy.text), "warnings": warnings_of(policy)}
-    told |= {"approvals": {tier: dataclasses.asdict(takes) for tier, takes in policy.approvals.items()}}
-    told |= {"escalate": {tier: dataclasses.asdict(each) for tier, each in policy.escalate.items()}}
-    return told | {"rehearse": list(policy.rehearse), "shadowed": shadowed}
+    facts |= {"blocks": blocks, "targets": targets_of(policy.text), "warnings": warnings_of(policy)}
+    facts |= {"approvals": {tier: dataclasses.asdict(takes) for tier, takes in policy.approvals.items()}}
+    facts |= {"escalate": {tier: dataclasses.asdict(each) for tier, each in policy.escalate.items()}}
+    return facts | {"rehearse": list(policy.rehearse), "shadowed": shadowed}
 
 
 def _told_block(block):

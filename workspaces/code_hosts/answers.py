@@ -8,12 +8,12 @@ MAX_WORDS = 300  # characters of a host's own words
 NOTHING = "nothing that can be read"
 
 
-def error_text(told) -> str:
+def error_text(data) -> str:
     """Return the words of an error that a host answered with, on one line."""
-    if not isinstance(told, dict):
+    if not isinstance(data, dict):
         return NOTHING
-    words = told.get("message") or told.get("error") or told.get("error_description") or ""
-    more = told.get("errors") or ()
+    words = data.get("message") or data.get("error") or data.get("error_description") or ""
+    more = data.get("errors") or ()
     parts = [*_parts(words), *(part for each in (more if isinstance(more, list) else [more]) for part in _parts(each))]
     line = "; ".join(dict.fromkeys(part for part in parts if part))
     return line[:MAX_WORDS].rstrip(".; ") or NOTHING
@@ -37,17 +37,17 @@ def one_line(text: str) -> str:
     return " ".join("".join(each if each.isprintable() else " " for each in text[:2000]).split())
 
 
-def text_of(told, *names: str) -> str:
+def text_of(data, *names: str) -> str:
     """Return a text in nested objects of an answer. Raise Refused if the answer has another shape."""
     for name in names:
-        told = told.get(name) if isinstance(told, dict) else None
-    if not isinstance(told, str) or not told:
+        data = data.get(name) if isinstance(data, dict) else None
+    if not isinstance(data, str) or not data:
         raise Refused(f"The code host's answer has no {'.'.join(names)}.")
-    return told
+    return data
 
 
-def number_of(told, name: str) -> int:
-    number = told.get(name) if isinstance(told, dict) else None
+def number_of(data, name: str) -> int:
+    number = data.get(name) if isinstance(data, dict) else None
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise Refused(f"The code host's answer has no {name}.")
     return number
@@ -60,7 +60,7 @@ def web_address(url: str) -> str:
     return url
 
 
-def is_of_a_fork(told: dict) -> bool:
+def is_of_a_fork(data: dict) -> bool:
     """Return whether a pull request, as GitHub and Gitea describe it, comes from another repository than it goes to."""
-    head, base = ((told.get(side) or {}).get("repo", {}) for side in ("head", "base"))
+    head, base = ((data.get(side) or {}).get("repo", {}) for side in ("head", "base"))
     return head is None or head.get("full_name") != (base or {}).get("full_name")  # None: the fork was deleted

@@ -46,9 +46,9 @@ class Client:
     async def call(self, method: str, url: str, *, headers: dict, body: dict | None = None) -> tuple[int, object]:
         """Return (status, parsed JSON or None). Raise Unreachable."""
         for _ in range(MAX_REDIRECTS + 1):
-            status, told, location = await self._once(method, url, headers, body)
+            status, data, location = await self._once(method, url, headers, body)
             if status not in REDIRECTS or not location or (status == 302 and method != "GET"):
-                return status, told
+                return status, data
             url = _within(url, location)
         raise Unreachable("it redirects more than three times")
 

@@ -30,28 +30,28 @@ class Gitea(GitHubStyle, GiteaThreads):
     async def serves_this_api(self):
         address, is_asked = f"{self.repository.base}/api/v1/version", False
         for headers in (self.headers, {}):  # without a token, a host that refuses this one says at least what it is
-            status, told = await self.client.call("GET", address, headers=headers)
-            if status == 200 and isinstance(told, dict) and "version" in told:
+            status, data = await self.client.call("GET", address, headers=headers)
+            if status == 200 and isinstance(data, dict) and "version" in data:
                 return True
             is_asked |= status in (401, 403)
         return None if is_asked else False
 
     async def create(self, wanted: PullRequest):
         body = {"title": wanted.title, "head": wanted.branch, "base": wanted.base, "body": wanted.body}
-        status, told = await self.call("POST", f"{self.project}/pulls", body, also=(409,))
+        status, data = await self.call("POST", f"{self.project}/pulls", body, also=(409,))
         if status == 409:
             return None
         return Opened(
-            number_of(told, "number"), web_address(text_of(told, "html_url")), wanted.base, title=wanted.title
+            number_of(data, "number"), web_address(text_of(data, "html_url")), wanted.base, title=wanted.title
         )
 
     def listing(self, wanted):
         return f"{self.project}/pulls", {"state": "open", "limit": PER_PAGE}
 
     async def label_id(self, name):
-        async for told in self._listed(f"{self.project}/labels", {"limit": PER_PAGE}):
-            if isinstance(told, dict) and told.get("name") == name:
-                return number_of(told, "id")
+        async for data in self._listed(f"{self.project}/labels", {"limit": PER_PAGE}):
+            if isinstance(data, dict) and data.get("name") == name:
+                return number_of(data, "id")
         return ""
 
     async def dismiss(self, url):

@@ -33,27 +33,27 @@ class GitHub(GitHubStyle, GitHubThreads):
         return f"{self.project}/branches/{quote(branch)}"
 
     async def serves_this_api(self):
-        status, told = await self.client.call("GET", f"{self.api}/meta", headers=self.headers)
+        status, data = await self.client.call("GET", f"{self.api}/meta", headers=self.headers)
         if status in (401, 403):
             return None
-        return status == 200 and isinstance(told, dict) and "verifiable_password_authentication" in told
+        return status == 200 and isinstance(data, dict) and "verifiable_password_authentication" in data
 
     async def create(self, wanted: PullRequest):
         body = {"title": wanted.title, "head": wanted.branch, "base": wanted.base, "body": wanted.body}
         body |= {"draft": True} if wanted.draft else {}
-        status, told = await self.call("POST", f"{self.project}/pulls", body, also=(422,))
+        status, data = await self.call("POST", f"{self.project}/pulls", body, also=(422,))
         if status < 300:
             return Opened(
-                number_of(told, "number"), web_address(text_of(told, "html_url")), wanted.base, title=wanted.title
+                number_of(data, "number"), web_address(text_of(data, "html_url")), wanted.base, title=wanted.title
             )
-        if "already exists" in error_text(told):
+        if "already exists" in error_text(data):
             return None
-        raise self.refused(status, told)
+        raise self.refused(status, data)
 
     async def find(self, wanted):
         # The filter takes the owner's present name only, while the repository is found by former ones too.
-        _, told = await self.call("GET", self.project)
-        self.owner = text_of(told, "full_name").rpartition("/")[0]
+        _, data = await self.call("GET", self.project)
+        self.owner = text_of(data, "full_name").rpartition("/")[0]
         return await super().find(wanted)
 
     def listing(self, wanted):

@@ -13,13 +13,13 @@ DISMISSED = "Taken back with Handrail."  # the message of a review that is dismi
 class GitHubStyle(CodeHost):
     """A host whose listed pull requests look like GitHub's."""
 
-    def read(self, told, wanted):
-        if is_of_a_fork(told) or text_of(told, "head", "ref") != wanted.branch:
+    def read(self, data, wanted):
+        if is_of_a_fork(data) or text_of(data, "head", "ref") != wanted.branch:
             return None
-        if text_of(told, "base", "ref") != wanted.base:
+        if text_of(data, "base", "ref") != wanted.base:
             return None
-        url, title = web_address(text_of(told, "html_url")), one_line(str(told.get("title") or ""))
-        return Opened(number_of(told, "number"), url, wanted.base, is_new=False, title=title)
+        url, title = web_address(text_of(data, "html_url")), one_line(str(data.get("title") or ""))
+        return Opened(number_of(data, "number"), url, wanted.base, is_new=False, title=title)
 
     async def update(self, number, texts):
         await self.call("PATCH", f"{self.project}/pulls/{number}", texts)
@@ -29,8 +29,8 @@ class GitHubStyle(CodeHost):
         if do in ("close_pull_request", "reopen_pull_request", "close_issue", "reopen_issue"):
             return await self._is_in_state(step)
         if do in ("remove_label", "add_label"):
-            _, told = await self.call("GET", f"{self.project}/issues/{step['number']}")
-            return (step["label"] in _names(told.get("labels"))) == (do == "add_label")
+            _, data = await self.call("GET", f"{self.project}/issues/{step['number']}")
+            return (step["label"] in _names(data.get("labels"))) == (do == "add_label")
         if do == "dismiss_review":
             return await self._is_dismissed(step)
         if do == "delete_label":
@@ -56,8 +56,8 @@ class GitHubStyle(CodeHost):
         elif do == "delete_comment":
             await self.call("DELETE", f"{self.project}/issues/comments/{step['comment']}", also=(404,))
         else:
-            _, told = await self.call("GET", self.project + _release(step))
-            await self.call("DELETE", f"{self.project}/releases/{number_of(told, 'id')}", also=(404,))
+            _, data = await self.call("GET", self.project + _release(step))
+            await self.call("DELETE", f"{self.project}/releases/{number_of(data, 'id')}", also=(404,))
 
     async def label_id(self, name: str):
         """Return what stands for a label in addresses and bodies: its name, here; "" if there is no such label."""
@@ -68,23 +68,23 @@ class GitHubStyle(CodeHost):
 
     async def reviews_since(self, number, at):
         found = []
-        async for told in self._listed(f"{self.project}/pulls/{number}/reviews", {}):
-            given = str((told.get("submitted_at") if isinstance(told, dict) else None) or "")
+        async for data in self._listed(f"{self.project}/pulls/{number}/reviews", {}):
+            given = str((data.get("submitted_at") if isinstance(data, dict) else None) or "")
             if given and datetime.fromisoformat(given) >= at.replace(microsecond=0):
-                found.append(number_of(told, "id"))
+                found.append(number_of(data, "id"))
         return found
 
     async def _is_in_state(self, step: dict) -> bool:
         is_pull = step["do"].endswith("pull_request")
         where, what = ("pulls", "Pull request") if is_pull else ("issues", "Issue")
-        _, told = await self.call("GET", f"{self.project}/{where}/{step['number']}")
-        if is_pull and told.get("merged"):
+        _, data = await self.call("GET", f"{self.project}/{where}/{step['number']}")
+        if is_pull and data.get("merged"):
             raise self.no_longer_fits(f"{what} #{step['number']} was merged")
-        return text_of(told, "state") == _wanted(step["do"])
+        return text_of(data, "state") == _wanted(step["do"])
 
     async def _is_dismissed(self, step: dict) -> bool:
-        _, told = await self.call("GET", f"{self.project}/pulls/{step['number']}/reviews/{step['review']}")
-        return told.get("state") == "DISMISSED" or bool(told.get("dismissed"))
+        _, data = await self.call("GET", f"{self.project}/pulls/{step['number']}/reviews/{step['review']}")
+        return data.get("state") == "DISMISSED" or bool(data.get("dismissed"))
 
 
 def _wanted(do: str) -> str:

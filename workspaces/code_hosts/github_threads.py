@@ -22,102 +22,102 @@ class SharedThreads(CodeHost):
         return self._listed(f"{self.project}{rest}", {self.page_size: PER_PAGE} | query)
 
     async def labelled(self, label):
-        async for told in self._paged("/issues", state="open", labels=label):
-            if isinstance(told, dict) and not told.get("pull_request"):
-                yield self._issue(told)
+        async for data in self._paged("/issues", state="open", labels=label):
+            if isinstance(data, dict) and not data.get("pull_request"):
+                yield self._issue(data)
 
     async def issue(self, number):
-        _, told = await self.call("GET", f"{self.project}/issues/{number}")
-        if not isinstance(told, dict):
+        _, data = await self.call("GET", f"{self.project}/issues/{number}")
+        if not isinstance(data, dict):
             raise Refused(f"{self.repository.site} answered without an issue.")
-        return self._issue(told)
+        return self._issue(data)
 
     @staticmethod
-    def _issue(told: dict) -> Issue:
-        title = threads.line_in(told, "title")
-        return Issue(number_of(told, "number"), title, threads.text_in(told, "body"), text_of(told, "html_url"))
+    def _issue(data: dict) -> Issue:
+        title = threads.line_in(data, "title")
+        return Issue(number_of(data, "number"), title, threads.text_in(data, "body"), text_of(data, "html_url"))
 
     async def new_comments(self, since):
         at = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        async for told in self._paged("/issues/comments", since=at):
-            if isinstance(told, dict) and (found := self._comment(told)):
+        async for data in self._paged("/issues/comments", since=at):
+            if isinstance(data, dict) and (found := self._comment(data)):
                 yield found
 
     async def comments(self, number, *, is_pull):
-        async for told in self._paged(f"/issues/{number}/comments"):
-            if isinstance(told, dict) and (found := self._comment(told, number, is_pull)):
+        async for data in self._paged(f"/issues/{number}/comments"):
+            if isinstance(data, dict) and (found := self._comment(data, number, is_pull)):
                 yield found
 
     @staticmethod
-    def _comment(told: dict, number: int | None = None, is_pull: bool = False) -> Comment | None:
-        by, where = threads.person_of(told.get("user")), threads.text_in(told, "html_url")
-        address = threads.text_in(told, "pull_request_url", "issue_url") or where
+    def _comment(data: dict, number: int | None = None, is_pull: bool = False) -> Comment | None:
+        by, where = threads.person_of(data.get("user")), threads.text_in(data, "html_url")
+        address = threads.text_in(data, "pull_request_url", "issue_url") or where
         number = number or threads.number_at_end(address)
-        if by is None or number is None or not isinstance(told.get("id"), int):
+        if by is None or number is None or not isinstance(data.get("id"), int):
             return None
         is_pull = is_pull or "/pull/" in where or "/pulls/" in where
-        at, text = threads.time_in(told, "created_at"), threads.text_in(told, "body")
-        return Comment(f"comment:{told['id']}", number, is_pull, by, text, at, where)
+        at, text = threads.time_in(data, "created_at"), threads.text_in(data, "body")
+        return Comment(f"comment:{data['id']}", number, is_pull, by, text, at, where)
 
     async def say(self, number, text, *, is_pull):
         await self.call("POST", f"{self.project}/issues/{number}/comments", {"body": text})
 
     async def pull(self, number):
-        _, told = await self.call("GET", f"{self.project}/pulls/{number}")
-        state = threads.OPEN if text_of(told, "state") == "open" else threads.CLOSED
-        state = threads.MERGED if told.get("merged") is True else state
-        return Pull(state, text_of(told, "head", "sha"), threads.person_of(told.get("merged_by")))
+        _, data = await self.call("GET", f"{self.project}/pulls/{number}")
+        state = threads.OPEN if text_of(data, "state") == "open" else threads.CLOSED
+        state = threads.MERGED if data.get("merged") is True else state
+        return Pull(state, text_of(data, "head", "sha"), threads.person_of(data.get("merged_by")))
 
     async def checks(self, sha):
         seen: set[str] = set()
-        async for told in self._paged(f"/commits/{sha}/statuses"):  # the newest first
-            name = threads.line_in(told, "context") if isinstance(told, dict) else ""
+        async for data in self._paged(f"/commits/{sha}/statuses"):  # the newest first
+            name = threads.line_in(data, "context") if isinstance(data, dict) else ""
             if not name or name in seen:
                 continue
             seen.add(name)
-            state = STATES.get(threads.text_in(told, self.state_of_status), threads.PASSED)
-            about = threads.text_in(told, "target_url"), threads.text_in(told, "description")
-            yield Check(f"status:{told.get('id')}", name, state, *about)
+            state = STATES.get(threads.text_in(data, self.state_of_status), threads.PASSED)
+            about = threads.text_in(data, "target_url"), threads.text_in(data, "description")
+            yield Check(f"status:{data.get('id')}", name, state, *about)
 
     async def reviews(self, number):
-        async for told in self._paged(f"/pulls/{number}/reviews"):
-            by = threads.person_of(told.get("user")) if isinstance(told, dict) else None
+        async for data in self._paged(f"/pulls/{number}/reviews"):
+            by = threads.person_of(data.get("user")) if isinstance(data, dict) else None
             if by is None:
                 continue
-            at, where = threads.time_in(told, "submitted_at"), threads.text_in(told, "html_url")
-            if text := threads.text_in(told, "body"):
-                yield Comment(f"review:{told.get('id')}", number, True, by, text, at, where)
-            async for each in self._comments_of_review(number, told):
+            at, where = threads.time_in(data, "submitted_at"), threads.text_in(data, "html_url")
+            if text := threads.text_in(data, "body"):
+                yield Comment(f"review:{data.get('id')}", number, True, by, text, at, where)
+            async for each in self._comments_of_review(number, data):
                 yield each
 
     async def _comments_of_review(self, number: int, review: dict):
-        async for told in self._paged(f"/pulls/{number}/reviews/{review.get('id')}/comments"):
-            if isinstance(told, dict) and (found := self._line(told, number)):
+        async for data in self._paged(f"/pulls/{number}/reviews/{review.get('id')}/comments"):
+            if isinstance(data, dict) and (found := self._line(data, number)):
                 yield found
 
     @staticmethod
-    def _line(told: dict, number: int) -> Comment | None:
-        by = threads.person_of(told.get("user"))
+    def _line(data: dict, number: int) -> Comment | None:
+        by = threads.person_of(data.get("user"))
         if by is None:
             return None
-        about = threads.time_in(told, "created_at"), threads.text_in(told, "html_url"), threads.line_in(told, "path")
-        line = threads.number_in(told, "line", "original_line", "position", "original_position")
-        return Comment(f"line:{told.get('id')}", number, True, by, threads.text_in(told, "body"), *about, line)
+        about = threads.time_in(data, "created_at"), threads.text_in(data, "html_url"), threads.line_in(data, "path")
+        line = threads.number_in(data, "line", "original_line", "position", "original_position")
+        return Comment(f"line:{data.get('id')}", number, True, by, threads.text_in(data, "body"), *about, line)
 
 
 class GitHubThreads(SharedThreads):
     async def labeller(self, number, label):
         found: Person | None = None
-        async for told in self._paged(f"/issues/{number}/events"):
-            if isinstance(told, dict) and told.get("event") == "labeled" and _names(told.get("label"), label):
-                found = threads.person_of(told.get("actor"))
+        async for data in self._paged(f"/issues/{number}/events"):
+            if isinstance(data, dict) and data.get("event") == "labeled" and _names(data.get("label"), label):
+                found = threads.person_of(data.get("actor"))
         return found
 
     async def checks(self, sha):
         async for each in super().checks(sha):
             yield each
-        _, told = await self.call("GET", f"{self.project}/commits/{sha}/check-runs?per_page=100")
-        for run in threads.rows(told.get("check_runs") if isinstance(told, dict) else None):
+        _, data = await self.call("GET", f"{self.project}/commits/{sha}/check-runs?per_page=100")
+        for run in threads.rows(data.get("check_runs") if isinstance(data, dict) else None):
             state = threads.RUNNING
             if run.get("status") == "completed":
                 state = threads.FAILED if run.get("conclusion") in SPOILT else threads.PASSED
@@ -134,8 +134,8 @@ class GitHubThreads(SharedThreads):
     async def reviews(self, number):
         async for each in super().reviews(number):
             yield each
-        async for told in self._paged(f"/pulls/{number}/comments"):
-            if isinstance(told, dict) and (found := self._line(told, number)):
+        async for data in self._paged(f"/pulls/{number}/comments"):
+            if isinstance(data, dict) and (found := self._line(data, number)):
                 yield found
 
 
@@ -144,18 +144,18 @@ class GiteaThreads(SharedThreads):
     state_of_status = "status"
 
     async def labelled(self, label):
-        async for told in self._paged("/issues", state="open", labels=label, type="issues"):
-            if isinstance(told, dict) and not told.get("pull_request"):
-                yield self._issue(told)
+        async for data in self._paged("/issues", state="open", labels=label, type="issues"):
+            if isinstance(data, dict) and not data.get("pull_request"):
+                yield self._issue(data)
 
     async def labeller(self, number, label):
         found: Person | None = None
-        async for told in self._paged(f"/issues/{number}/timeline"):
-            is_put = isinstance(told, dict) and told.get("type") == "label" and told.get("body") == "1"
-            if is_put and _names(told.get("label"), label):
-                found = threads.person_of(told.get("user"))
+        async for data in self._paged(f"/issues/{number}/timeline"):
+            is_put = isinstance(data, dict) and data.get("type") == "label" and data.get("body") == "1"
+            if is_put and _names(data.get("label"), label):
+                found = threads.person_of(data.get("user"))
         return found
 
 
-def _names(told, label: str) -> bool:
-    return isinstance(told, dict) and str(told.get("name", "")).casefold() == label.casefold()
+def _names(data, label: str) -> bool:
+    return isinstance(data, dict) and str(data.get("name", "")).casefold() == label.casefold()

@@ -28,31 +28,31 @@ class GitLab(GitLabThreads):
 
     async def serves_this_api(self):
         address = f"{self.repository.base}/api/v4/version"
-        status, told = await self.client.call("GET", address, headers=self.headers)
-        if not isinstance(told, dict):
+        status, data = await self.client.call("GET", address, headers=self.headers)
+        if not isinstance(data, dict):
             return False
-        is_refusal = status in (401, 403) and (str(told.get("message", "")).startswith(str(status)) or "error" in told)
-        return is_refusal or (status == 200 and "version" in told)
+        is_refusal = status in (401, 403) and (str(data.get("message", "")).startswith(str(status)) or "error" in data)
+        return is_refusal or (status == 200 and "version" in data)
 
     async def create(self, wanted: PullRequest):
         body = {"source_branch": wanted.branch, "target_branch": wanted.base, "title": wanted.title}
         body["description"] = wanted.body
-        status, told = await self.call("POST", f"{self.project}/merge_requests", body, also=(409,))
+        status, data = await self.call("POST", f"{self.project}/merge_requests", body, also=(409,))
         if status == 409:
             return None
-        return Opened(number_of(told, "iid"), web_address(text_of(told, "web_url")), wanted.base, title=wanted.title)
+        return Opened(number_of(data, "iid"), web_address(text_of(data, "web_url")), wanted.base, title=wanted.title)
 
     def listing(self, wanted):
         query = {"state": "opened", "source_branch": wanted.branch, "target_branch": wanted.base}
         return f"{self.project}/merge_requests", query | {"per_page": PER_PAGE}
 
-    def read(self, told, wanted):
-        if told.get("source_project_id") != told.get("target_project_id"):
+    def read(self, data, wanted):
+        if data.get("source_project_id") != data.get("target_project_id"):
             return None  # a fork's
-        if told.get("source_branch") != wanted.branch or told.get("target_branch") != wanted.base:
+        if data.get("source_branch") != wanted.branch or data.get("target_branch") != wanted.base:
             return None
-        url, title = web_address(text_of(told, "web_url")), one_line(str(told.get("title") or ""))
-        return Opened(number_of(told, "iid"), url, wanted.base, is_new=False, title=title)
+        url, title = web_address(text_of(data, "web_url")), one_line(str(data.get("title") or ""))
+        return Opened(number_of(data, "iid"), url, wanted.base, is_new=False, title=title)
 
     async def update(self, number, texts):
         named = {"title": "title", "body": "description"}
@@ -62,16 +62,16 @@ class GitLab(GitLabThreads):
     async def is_taken_back(self, step):
         do = step["do"]
         if do in ("close_pull_request", "reopen_pull_request", "close_issue", "reopen_issue"):
-            _, told = await self.call("GET", self._of(step))
-            if told.get("state") == "merged":
+            _, data = await self.call("GET", self._of(step))
+            if data.get("state") == "merged":
                 raise self.no_longer_fits(f"Merge request !{step['number']} was merged")
-            return text_of(told, "state") == ("closed" if do.startswith("close") else "opened")
+            return text_of(data, "state") == ("closed" if do.startswith("close") else "opened")
         if do in ("remove_label", "add_label"):
-            _, told = await self.call("GET", self._of(step))
-            return (step["label"] in (told.get("labels") or ())) == (do == "add_label")
+            _, data = await self.call("GET", self._of(step))
+            return (step["label"] in (data.get("labels") or ())) == (do == "add_label")
         if do == "dismiss_review":
-            _, told = await self.call("GET", f"{self._of(step)}/approvals")
-            return not told.get("user_has_approved")
+            _, data = await self.call("GET", f"{self._of(step)}/approvals")
+            return not data.get("user_has_approved")
         return not await self.is_there(self._gone(step))
 
     async def take_back(self, step):

@@ -19,33 +19,33 @@ class GitLabThreads(CodeHost):
         return self._listed(f"{self.project}{rest}", {"per_page": PER_PAGE} | query)
 
     async def labelled(self, label):
-        async for told in self._paged("/issues", state="opened", labels=label):
-            if isinstance(told, dict):
-                yield self._issue(told)
+        async for data in self._paged("/issues", state="opened", labels=label):
+            if isinstance(data, dict):
+                yield self._issue(data)
 
     async def issue(self, number):
-        _, told = await self.call("GET", f"{self.project}/issues/{number}")
-        if not isinstance(told, dict):
+        _, data = await self.call("GET", f"{self.project}/issues/{number}")
+        if not isinstance(data, dict):
             raise Refused(f"{self.repository.site} answered without an issue.")
-        return self._issue(told)
+        return self._issue(data)
 
     @staticmethod
-    def _issue(told: dict) -> Issue:
-        title = threads.line_in(told, "title")
-        return Issue(number_of(told, "iid"), title, threads.text_in(told, "description"), text_of(told, "web_url"))
+    def _issue(data: dict) -> Issue:
+        title = threads.line_in(data, "title")
+        return Issue(number_of(data, "iid"), title, threads.text_in(data, "description"), text_of(data, "web_url"))
 
     async def labeller(self, number, label):
         found: Person | None = None
-        async for told in self._paged(f"/issues/{number}/resource_label_events"):
-            named = told.get("label") if isinstance(told, dict) and told.get("action") == "add" else None
+        async for data in self._paged(f"/issues/{number}/resource_label_events"):
+            named = data.get("label") if isinstance(data, dict) and data.get("action") == "add" else None
             if isinstance(named, dict) and str(named.get("name", "")).casefold() == label.casefold():
-                found = threads.person_of(told.get("user"))
+                found = threads.person_of(data.get("user"))
         return found
 
     async def new_comments(self, since):
         day = (since.astimezone(UTC) - timedelta(days=1)).date().isoformat()  # those of `after` itself are left out
-        async for told in self._paged("/events", action="commented", after=day, sort="asc"):
-            note = told.get("note") if isinstance(told, dict) else None
+        async for data in self._paged("/events", action="commented", after=day, sort="asc"):
+            note = data.get("note") if isinstance(data, dict) else None
             if not isinstance(note, dict) or note.get("noteable_type") not in ("Issue", "MergeRequest"):
                 continue
             number, is_pull = threads.number_in(note, "noteable_iid"), note["noteable_type"] == "MergeRequest"
@@ -63,37 +63,37 @@ class GitLabThreads(CodeHost):
                 yield each
 
     async def _notes(self, number: int, is_pull: bool):
-        async for told in self._paged(f"/{_kind(is_pull)}/{number}/notes", sort="asc"):
-            if isinstance(told, dict) and not told.get("system") and (found := self._note(told, number, is_pull)):
+        async for data in self._paged(f"/{_kind(is_pull)}/{number}/notes", sort="asc"):
+            if isinstance(data, dict) and not data.get("system") and (found := self._note(data, number, is_pull)):
                 yield found
 
     @staticmethod
-    def _note(told: dict, number: int, is_pull: bool) -> Comment | None:
-        by = threads.person_of(told.get("author"))
-        if by is None or not isinstance(told.get("id"), int):
+    def _note(data: dict, number: int, is_pull: bool) -> Comment | None:
+        by = threads.person_of(data.get("author"))
+        if by is None or not isinstance(data.get("id"), int):
             return None
-        place = told.get("position") if told.get("type") == ON_A_LINE else None
+        place = data.get("position") if data.get("type") == ON_A_LINE else None
         place = place if isinstance(place, dict) else {}
         path, line = threads.line_in(place, "new_path", "old_path"), threads.number_in(place, "new_line", "old_line")
-        at, text = threads.time_in(told, "created_at"), threads.text_in(told, "body")
-        return Comment(f"comment:{told['id']}", number, is_pull, by, text, at, "", path, line)
+        at, text = threads.time_in(data, "created_at"), threads.text_in(data, "body")
+        return Comment(f"comment:{data['id']}", number, is_pull, by, text, at, "", path, line)
 
     async def say(self, number, text, *, is_pull):
         await self.call("POST", f"{self.project}/{_kind(is_pull)}/{number}/notes", {"body": text})
 
     async def pull(self, number):
-        _, told = await self.call("GET", f"{self.project}/merge_requests/{number}")
-        state = PULL_STATES.get(text_of(told, "state"), threads.OPEN)
-        return Pull(state, text_of(told, "sha"), threads.person_of(told.get("merge_user") or told.get("merged_by")))
+        _, data = await self.call("GET", f"{self.project}/merge_requests/{number}")
+        state = PULL_STATES.get(text_of(data, "state"), threads.OPEN)
+        return Pull(state, text_of(data, "sha"), threads.person_of(data.get("merge_user") or data.get("merged_by")))
 
     async def checks(self, sha):
-        async for told in self._paged(f"/repository/commits/{sha}/statuses"):  # the newest of each name
-            if not isinstance(told, dict) or not (name := threads.line_in(told, "name")):
+        async for data in self._paged(f"/repository/commits/{sha}/statuses"):  # the newest of each name
+            if not isinstance(data, dict) or not (name := threads.line_in(data, "name")):
                 continue
-            state = STATES.get(threads.text_in(told, "status"), threads.RUNNING)
-            state = threads.PASSED if state == threads.FAILED and told.get("allow_failure") else state
-            about = threads.text_in(told, "target_url"), threads.text_in(told, "description")
-            yield Check(f"status:{told.get('id')}", name, state, *about)
+            state = STATES.get(threads.text_in(data, "status"), threads.RUNNING)
+            state = threads.PASSED if state == threads.FAILED and data.get("allow_failure") else state
+            about = threads.text_in(data, "target_url"), threads.text_in(data, "description")
+            yield Check(f"status:{data.get('id')}", name, state, *about)
 
 
 def _kind(is_pull: bool) -> str:

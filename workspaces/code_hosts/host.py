@@ -61,7 +61,7 @@ class CodeHost(Threads):
         """Return the address and the query that list the open pull requests, at least those of these two branches."""
 
     @abstractmethod
-    def read(self, told: dict, wanted: PullRequest) -> Opened | None:
+    def read(self, data: dict, wanted: PullRequest) -> Opened | None:
         """Return an entry of the listing if it is of these two branches of this repository, not of a fork."""
 
     @abstractmethod
@@ -90,16 +90,16 @@ class CodeHost(Threads):
     # What all of them do -------------------------------------------------------------------------------------------
 
     async def default_branch(self) -> str:
-        _, told = await self.call("GET", self.project)
-        found = told.get("default_branch") if isinstance(told, dict) else None
+        _, data = await self.call("GET", self.project)
+        found = data.get("default_branch") if isinstance(data, dict) else None
         if not isinstance(found, str) or not found:
             raise Refused(f"{self.name} at {self.repository.site} names no default branch of {self.repository.path}.")
         return found
 
     async def tip_of(self, branch: str) -> str:
         """Return the commit of a branch there, "" if there is no such branch."""
-        status, told = await self.call("GET", self.branch_address(branch), also=(404,))
-        commit = told.get("commit") if status != 404 and isinstance(told, dict) else None
+        status, data = await self.call("GET", self.branch_address(branch), also=(404,))
+        commit = data.get("commit") if status != 404 and isinstance(data, dict) else None
         tip = (commit.get("sha") or commit.get("id")) if isinstance(commit, dict) else None
         return tip if isinstance(tip, str) else ""
 
@@ -116,8 +116,8 @@ class CodeHost(Threads):
 
     async def find(self, wanted: PullRequest) -> Opened | None:
         """Return the open pull request of these two branches of this repository."""
-        async for told in self._listed(*self.listing(wanted)):
-            if isinstance(told, dict) and (found := self.read(told, wanted)):
+        async for data in self._listed(*self.listing(wanted)):
+            if isinstance(data, dict) and (found := self.read(data, wanted)):
                 return found
         return None
 
@@ -146,8 +146,8 @@ class CodeHost(Threads):
             await self.update(found.number, texts)
         except Refused as error:
             what = " and ".join({"title": "title", "body": "description"}[name] for name in texts)
-            told = f"Pull request #{found.number} is open ({found.url}), but its {what} can't be changed: {error}"
-            raise Refused(told, error.status) from None
+            data = f"Pull request #{found.number} is open ({found.url}), but its {what} can't be changed: {error}"
+            raise Refused(data, error.status) from None
         return replace(found, updated=tuple(texts), title=texts.get("title", found.title))
 
     async def _listed(self, url: str, query: dict) -> AsyncIterator[object]:
@@ -169,19 +169,19 @@ class CodeHost(Threads):
     async def call(self, method: str, url: str, body: dict | None = None, *, also: tuple = ()):
         """Return (status, JSON) of a call that succeeded, or failed with a status of `also`. Raise Refused."""
         try:
-            status, told = await self.client.call(method, url, headers=self.headers, body=body)
+            status, data = await self.client.call(method, url, headers=self.headers, body=body)
         except Unreachable as error:
             raise Refused(f"{self.repository.site} did not answer: {error}.", 0) from None
         if status < 300 or status in also:
-            return status, told
-        raise self.refused(status, told)
+            return status, data
+        raise self.refused(status, data)
 
     def no_longer_fits(self, what: str) -> Refused:
         """Return the refusal of a step of which somebody changed what it is about; `what` completes a sentence."""
         return Refused(f"{what} at {self.repository.site} meanwhile.")
 
-    def refused(self, status: int, told) -> Refused:
+    def refused(self, status: int, data) -> Refused:
         """Return the refusal for an answer, with the host's words and, where it may be the token, the secret's name."""
-        words = error_text(told).replace(self.token, "…") if self.token else error_text(told)
+        words = error_text(data).replace(self.token, "…") if self.token else error_text(data)
         hint = f" Check the secret {self.secret}." if status in (401, 403, 404) else ""
         return Refused(f"{self.name} at {self.repository.site} said {status}: {words}.{hint}", status)

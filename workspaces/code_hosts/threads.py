@@ -108,35 +108,35 @@ class Threads(ABC):
         """Yield what reviews of a pull request say, on lines and as a whole."""
 
 
-def person_of(told) -> Person | None:
+def person_of(data) -> Person | None:
     """Return the account in an answer; None if there is none."""
-    if not isinstance(told, dict) or not isinstance(told.get("id"), int):
+    if not isinstance(data, dict) or not isinstance(data.get("id"), int):
         return None
-    login = one_line(str(told.get("login") or told.get("username") or told.get("user_name") or ""))[:MAX_LOGIN]
-    return Person(str(told["id"]), login) if login else None
+    login = one_line(str(data.get("login") or data.get("username") or data.get("user_name") or ""))[:MAX_LOGIN]
+    return Person(str(data["id"]), login) if login else None
 
 
-def text_in(told: dict, *names: str) -> str:
+def text_in(data: dict, *names: str) -> str:
     """Return the first of these texts that is there, "" without one."""
-    found = next((told[name] for name in names if isinstance(told.get(name), str) and told[name]), "")
+    found = next((data[name] for name in names if isinstance(data.get(name), str) and data[name]), "")
     return found.replace("\r\n", "\n").replace("\0", "␀")[:MAX_TEXT]
 
 
-def line_in(told: dict, *names: str) -> str:
-    return one_line(text_in(told, *names))[:MAX_WORDS]
+def line_in(data: dict, *names: str) -> str:
+    return one_line(text_in(data, *names))[:MAX_WORDS]
 
 
-def time_in(told: dict, *names: str) -> datetime | None:
+def time_in(data: dict, *names: str) -> datetime | None:
     """Return a time with its zone; None if there is none."""
     try:
-        found = datetime.fromisoformat(text_in(told, *names))
+        found = datetime.fromisoformat(text_in(data, *names))
     except ValueError:
         return None
     return found if found.tzinfo else None
 
 
-def number_in(told: dict, *names: str) -> int | None:
-    return next((told[name] for name in names if isinstance(told.get(name), int) and told[name] > 0), None)
+def number_in(data: dict, *names: str) -> int | None:
+    return next((data[name] for name in names if isinstance(data.get(name), int) and data[name] > 0), None)
 
 
 def number_at_end(address: str) -> int | None:
@@ -145,6 +145,6 @@ def number_at_end(address: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def rows(told) -> list[dict]:
+def rows(data) -> list[dict]:
     """Return the objects of a list in an answer."""
-    return [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
+    return [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []

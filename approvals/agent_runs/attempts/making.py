@@ -103,8 +103,8 @@ def _job(environment: Environment, team: Team, attempt: dict, fields: dict) -> d
     """Return the wish for the run of an attempt, None for one without an agent. Problem 409, 422."""
     if not attempt.get("agent"):
         return None
-    told = f"{fields['title']}\n\n{fields['text']}".strip()
-    job = {"program": attempt["agent"], "model": attempt.get("model") or "", "task": told}
+    whole = f"{fields['title']}\n\n{fields['text']}".strip()
+    job = {"program": attempt["agent"], "model": attempt.get("model") or "", "task": whole}
     if fields["source"].startswith(("https://", "http://")):
         job["ticket_url"] = fields["source"]
     job |= {f"budget_{name}": value for name, value in fields["budget"].items()}

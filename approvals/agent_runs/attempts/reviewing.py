@@ -148,17 +148,17 @@ def findings_in(said: str) -> list[Finding]:
     """Return the findings in the last block of JSON of an answer; what has another shape is left out."""
     blocks = BLOCK.findall(said)
     try:
-        told = json.loads(blocks[-1]) if blocks else []
+        given = json.loads(blocks[-1]) if blocks else []
     except ValueError:
         return []
-    found = [_finding(each) for each in told[:MAX_FINDINGS]] if isinstance(told, list) else []
+    found = [_finding(each) for each in given[:MAX_FINDINGS]] if isinstance(given, list) else []
     return [each for each in found if each]
 
 
-def _finding(told) -> Finding | None:
-    if not isinstance(told, dict):
+def _finding(given) -> Finding | None:
+    if not isinstance(given, dict):
         return None
-    path, line, text = (told.get(name) for name in ("path", "line", "text"))
+    path, line, text = (given.get(name) for name in ("path", "line", "text"))
     if not isinstance(path, str) or not isinstance(line, int) or not isinstance(text, str):
         return None
     path = path.removeprefix("/workspace/").removeprefix("./")

@@ -121,8 +121,8 @@ def _database_title(name, texts, host, said, simple, judge):
     shown = ", ".join(files[:MAX_NAMED]) + (f" and {len(files) - MAX_NAMED} more" if files[MAX_NAMED:] else "")
     if said or files:
         unread = f"run the statements in {shown[:100]}" if files else ""
-        told = ", ".join(filter(None, [said, unread]))
-        return f"{told[:1].upper() + told[1:]} ({name}{at}){production}"
+        inner = ", ".join(filter(None, [said, unread]))
+        return f"{inner[:1].upper() + inner[1:]} ({name}{at}){production}"
     return (f"Connect to the database on {host} ({name})" if host else f"Connect to a database ({name})") + production
 
 
@@ -178,8 +178,8 @@ def raw_title(name, texts, host):
     """Return the headline of a program that contacts other machines; "" if its acting words make it."""
     production = " in production" if any(acts.PRODUCTION.search(text) for text in texts) else ""
     if name == "ssh" and host:
-        told = there(texts)
-        return f"Run {told} on {host} (ssh){production}" if told else f"Open a shell on {host}{production}"
+        inner = there(texts)
+        return f"Run {inner} on {host} (ssh){production}" if inner else f"Open a shell on {host}{production}"
     if name in ("scp", "rsync") and host:
         operands = _operands(texts, SSH_VALUES | {"--exclude", "--include", "--rsh", "--files-from"})
         *sources, goal = operands if len(operands) > 1 else ["files", operands[0]]

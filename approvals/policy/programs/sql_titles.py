@@ -80,9 +80,9 @@ def sql_title(text):
     if not deeds:
         return next((said for words in found if (said := _as_written(words))), "")
     deeds.sort(key=lambda deed: deed[0])
-    told = list(dict.fromkeys(title for _, title in deeds))[:MAX_TOLD]
-    said = ", ".join([told[0], *(each[:1].lower() + each[1:] for each in told[1:])])
-    more = len(found) - min(len(told), len(deeds))
+    titles = list(dict.fromkeys(title for _, title in deeds))[:MAX_TOLD]
+    said = ", ".join([titles[0], *(each[:1].lower() + each[1:] for each in titles[1:])])
+    more = len(found) - min(len(titles), len(deeds))
     return said + (f" and {more} more statement{'s' if more > 1 else ''}" if more else "")
 
 

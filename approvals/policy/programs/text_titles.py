@@ -97,9 +97,9 @@ def mongo_title(text):
         for match in pattern.finditer(text[:MAX_TEXT]):
             what = next(filter(None, match.groups()), "a collection") if match.groups() else ""
             found.append((title.format(what), loses))
-    told = list(dict.fromkeys(title for title, _ in found))
-    told = [each for each in told if each.startswith("Delete all ") or _of_all(each) not in told]
-    return _joined(told), any(loses for _, loses in found)
+    titles = list(dict.fromkeys(title for title, _ in found))
+    titles = [each for each in titles if each.startswith("Delete all ") or _of_all(each) not in titles]
+    return _joined(titles), any(loses for _, loses in found)
 
 
 def _of_all(said):
@@ -110,18 +110,18 @@ def program_title(text):
     """Return (headline, whether it loses something) of what program text says plainly; ("", False) if nothing."""
     text = text[:MAX_TEXT]
     spend(2 * len(text))
-    told = [said for match in STRING.finditer(text) if (said := sql_title(next(filter(None, match.groups()), "")))]
+    titles = [said for match in STRING.finditer(text) if (said := sql_title(next(filter(None, match.groups()), "")))]
     method = METHODS.search(text)
     if method and (url := URL.search(text)):
         verb = next(filter(None, method.groups())).upper()
-        told.append(f"Send a {verb} request to {address_shown(url[0])}")
-    told += [f"Delete {next(filter(None, match.groups()))[:60]}" for match in FILES.finditer(text)]
-    told += [f"Run {match[1][:60]}" for match in STARTS.finditer(text) if not sql_title(match[1])]
-    told += filter(None, [mongo_title(text)[0]])
-    if not told:
-        told += [f"Delete records of {match[1]}" for match in RECORDS.finditer(text)]
-    told = list(dict.fromkeys(told))
-    return _joined(told), any(each.startswith(("Delete", "Drop", "Empty", "Send a DELETE")) for each in told)
+        titles.append(f"Send a {verb} request to {address_shown(url[0])}")
+    titles += [f"Delete {next(filter(None, match.groups()))[:60]}" for match in FILES.finditer(text)]
+    titles += [f"Run {match[1][:60]}" for match in STARTS.finditer(text) if not sql_title(match[1])]
+    titles += filter(None, [mongo_title(text)[0]])
+    if not titles:
+        titles += [f"Delete records of {match[1]}" for match in RECORDS.finditer(text)]
+    titles = list(dict.fromkeys(titles))
+    return _joined(titles), any(each.startswith(("Delete", "Drop", "Empty", "Send a DELETE")) for each in titles)
 
 
 def address_shown(url):
@@ -149,8 +149,8 @@ def _may_be_key(part):
     return len(part) >= 16 and bool(re.search(r"\d", part)) and not re.fullmatch(r"[0-9a-f-]{36}|[\d-]+", part)
 
 
-def _joined(told):
-    if not told:
+def _joined(titles):
+    if not titles:
         return ""
-    said = ", ".join([told[0], *(each[:1].lower() + each[1:] for each in told[1:MAX_TOLD])])
-    return said + (f" and {len(told) - MAX_TOLD} more" if len(told) > MAX_TOLD else "")
+    said = ", ".join([titles[0], *(each[:1].lower() + each[1:] for each in titles[1:MAX_TOLD])])
+    return said + (f" and {len(titles) - MAX_TOLD} more" if len(titles) > MAX_TOLD else "")
