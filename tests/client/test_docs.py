@@ -51,7 +51,7 @@ def test_a_block_and_a_question_in_two_processes(run, person, name, beside, tmp_
 def test_workspaces_files_snapshots_and_sessions(run):
     done = run(PROGRAMS[3])
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["app.py", "[]"]
+    assert done.stdout.splitlines() == ["app.py", "0", "[[1]]", "[]"]
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -39,6 +39,8 @@ SECRETS = {
     "GET /workspaces/{key}/diff": ("?from=1&to=live&ignored=1", None, DIFF),
     "GET /workspaces/{key}/patch": ("?from=1&to=live&ignored=1", None, {}),
     "GET /artifacts/{artifact_id}/zip": ("", None, {}),
+    "GET /workspaces/{key}/search": (f"?path={SECRET}&pattern=canary", None, {}),
+    "POST /workspaces/{key}/query": ("", {"path": SECRET, "sql": "SELECT text FROM file", "format": "lines"}, {}),
     "GET /workspaces/{key}/snapshots/{n}/archive": ("", None, {}),
     "PUT /workspaces/{key}/files/{path}": ("", b"new", {}),
     "DELETE /workspaces/{key}/files/{path}": ("", None, {}),
