@@ -1,12 +1,12 @@
 """What a program sees of the file system where no Landlock forbids the rest: the paths that its envelope names.
 
 In the namespace of `mount_view.py`, before anything else is mounted there. A folder on the way to a shown path becomes
-an empty one in which only shown paths are; any other folder of the root is empty and closed.
+an empty one in which only shown paths are; any other folder of the root is empty and closed, and so is any file in it.
 """
 
 import os
 
-from .mounts import MS_BIND, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MS_REC, MS_REMOUNT, mount
+from .mounts import MS_BIND, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MS_REC, MS_REMOUNT, bind, mount
 from .syscalls import PR_SET_DUMPABLE, libc
 
 MADE_OTHERWISE = ("dev", "tmp")  # of devices there are none to hide, and /tmp is the program's own
@@ -17,9 +17,11 @@ FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC
 def show_only(paths):
     """Hide every path but these and what is below them. Those that are not there are left out."""
     opened = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in _outermost(paths) if _is_there(path)}
-    for entry in sorted(os.listdir("/")):
-        top = f"/{entry}"
-        if entry in MADE_OTHERWISE or top in opened or os.path.islink(top) or not os.path.isdir(top):
+    tops = [f"/{entry}" for entry in sorted(os.listdir("/")) if entry not in MADE_OTHERWISE]
+    tops = [top for top in tops if top not in opened and not os.path.islink(top)]
+    _close_files([top for top in tops if not os.path.isdir(top)])
+    for top in tops:
+        if not os.path.isdir(top):
             continue
         below = {path: fd for path, fd in opened.items() if path.startswith(top + "/")}
         mount("tmpfs", top, "tmpfs", FLAGS, "mode=755,size=1m" if below else "mode=0,size=4k")
@@ -28,6 +30,17 @@ def show_only(paths):
         mount(None, top, None, MS_REMOUNT | MS_BIND | MS_RDONLY | FLAGS)
     for fd in opened.values():
         os.close(fd)
+
+
+def _close_files(paths):
+    """Mount an empty file that nobody may read over each; it lies in a /tmp that the program's own covers later."""
+    if not paths:
+        return
+    mount("tmpfs", "/tmp", "tmpfs", FLAGS, "mode=755,size=4k")
+    os.close(os.open("/tmp/closed", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0))
+    mount(None, "/tmp", None, MS_REMOUNT | MS_RDONLY | FLAGS)
+    for path in paths:
+        bind("/tmp/closed", path)
 
 
 def is_apart():

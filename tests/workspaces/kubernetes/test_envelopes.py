@@ -1,10 +1,14 @@
 """Envelopes in pods: by namespaces in gVisor, which has no Landlock; by Landlock in runc, which has no namespaces."""
 
+import os
 import shlex
+import shutil
+import tarfile
 from dataclasses import replace
 
 import pytest
 
+from bench.kubernetes import image
 from tests.workspaces.envelope.held import Held
 from workspaces.drivers.init_client import InitRefused
 from workspaces.envelope.envelope import LOW, MEDIUM
@@ -48,6 +52,32 @@ def held(pod):
         return Held(run)
 
     return start
+
+
+@pytest.fixture
+def image_with_a_file(kubernetes, base_image, tmp_path) -> str:
+    """The reference of an image like that of workspaces, with a file directly in its root."""
+    layer, canary = tmp_path / "layer.tar", tmp_path / "canary"
+    canary.write_text("canary\n")
+    with tarfile.open(os.environ["HANDRAIL_TEST_KUBERNETES_IMAGE"]) as archive, layer.open("wb") as copy:
+        shutil.copyfileobj(archive.extractfile(max(archive, key=lambda entry: entry.size)), copy)
+    with tarfile.open(layer, "a") as more:
+        more.add(canary, "canary")
+    digest = image.write(tmp_path / "image.tar", "docker.io/handrail/canary:1", layer)
+    kubernetes.load_image(tmp_path / "image.tar")
+    return f"docker.io/handrail/canary@{digest}"
+
+
+@pytest.mark.parametrize("runtime_class", ["runc", "gvisor"])
+def test_a_file_directly_in_the_root_is_closed(pod, image_with_a_file, runtime_class):
+    held = Held(pod(runtime_class=runtime_class, image=image_with_a_file))
+    assert held.run.sh("cat /canary") == ("canary\n", 0)
+    for envelope in (LOW, MEDIUM) if runtime_class == "gvisor" else (LOW,):
+        assert held.sh("cat /canary 2>/dev/null", envelope) == ("", 1)
+        # gVisor lets its owner change the mode of the empty file that lies over it, and nothing else.
+        tried = "for each in 'chmod 644' umount 'umount -l' 'rm -f' 'cp /dev/null'; do $each /canary; done"
+        assert held.sh(f"({tried}; cat /canary) 2>/dev/null", envelope)[0] == ""
+        assert held.sh("cd ${TMPDIR:-/tmp} && echo here > x && cat x", envelope) == ("here\n", 0)
 
 
 @pytest.mark.parametrize("runtime_class", ["runc", "gvisor"])
