@@ -182,12 +182,18 @@ HANDRAIL_DOCKER_HOST = env_address(
 HANDRAIL_DOCKER_RUNTIME = env("HANDRAIL_DOCKER_RUNTIME")
 # Registries from which images that an environment names by digest are pulled.
 HANDRAIL_PULL_FROM = env_hosts("HANDRAIL_PULL_FROM")
-# The namespace of workspaces' pods, with a context of the kubeconfig if it is not the current one, and what makes them.
+# The namespace of workspaces' pods, with a context of the kubeconfig if it is not the current one; whether each team
+# has one of its own beside it; and what makes the pods.
 HANDRAIL_KUBERNETES = env_namespace("HANDRAIL_KUBERNETES")
+HANDRAIL_KUBERNETES_NAMESPACES = env_choice("HANDRAIL_KUBERNETES_NAMESPACES", ("team", "shared"), "team")
 HANDRAIL_KUBERNETES_SOURCE = env_choice("HANDRAIL_KUBERNETES_SOURCE", ("pods", "agent-sandbox"), "pods")
 # Options of drivers: {driver: {option: value}}.
 HANDRAIL_DRIVERS = {
-    "kubernetes": {"at": HANDRAIL_KUBERNETES, "source": HANDRAIL_KUBERNETES_SOURCE},
+    "kubernetes": {
+        "at": HANDRAIL_KUBERNETES,
+        "namespaces": HANDRAIL_KUBERNETES_NAMESPACES,
+        "source": HANDRAIL_KUBERNETES_SOURCE,
+    },
     "docker": {
         "address": HANDRAIL_DOCKER_HOST,
         "runtime": HANDRAIL_DOCKER_RUNTIME,

@@ -6,7 +6,7 @@ import signal
 
 from bench.day import evidence
 from bench.day.faults import Faults
-from bench.day.pods import NAMESPACE
+from workspaces.drivers.kubernetes.pod_source import RUN
 
 READY = "select id from workspaces_workspace where state = 'ready'"
 NOTICED = 90.0  # seconds after the end of a fault of a node in which its pods may be out of reach or are found gone
@@ -57,12 +57,12 @@ class PodFaults(Faults):
         """Delete a pod as an eviction does: its files are fetched within its grace."""
 
         def delete():
-            _, found = self.cluster.api.ask(f"/api/v1/namespaces/{NAMESPACE}/pods")
-            names = [each["metadata"]["name"] for each in found["items"] if each["metadata"]["name"].startswith("hr-")]
-            if not names:
+            _, found = self.cluster.api.ask(f"/api/v1/pods?labelSelector={RUN}")
+            places = sorted((each["metadata"]["namespace"], each["metadata"]["name"]) for each in found["items"])
+            if not places:
                 return False
-            path = f"/api/v1/namespaces/{NAMESPACE}/pods/{self.chance.choice(sorted(names))}"
-            self.cluster.api.ask(path, method="DELETE")
+            namespace, name = self.chance.choice(places)
+            self.cluster.api.ask(f"/api/v1/namespaces/{namespace}/pods/{name}", method="DELETE")
             return True
 
         await self._make("delete a pod", delete, after=NOTICED)

@@ -82,6 +82,8 @@ case $said in
 Succeeded) row 'a user namespace for each pod (hostUsers: false)' "$(k logs mapped | tr -s ' ')" - ;;
 *) row 'a user namespace for each pod (hostUsers: false)' "none here: $(k get events --field-selector involvedObject.name=mapped -o 'jsonpath={.items[-1:].message}' | cut -c1-80)" - ;;
 esac
+said=$(kubectl api-resources --api-group admissionregistration.k8s.io -o name 2>/dev/null | grep -m 1 validatingadmissionpolicies || echo none)
+row 'a runner can be held to the namespaces of teams' "$said" "$(has "$said" validating)"
 for class in $(kubectl get runtimeclasses -o 'jsonpath={.items[*].metadata.name}'); do
     pod "with-$class" 'uname -r; unshare -Ur true 2>/dev/null && echo namespaces || echo no namespaces' "\"runtimeClassName\": \"$class\"" >/dev/null
     row "runtime class $class: its kernel, and what programs may make" "$(printed "with-$class")" -

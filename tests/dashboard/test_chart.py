@@ -62,6 +62,7 @@ def test_each_object_is_valid(values, version):
         ({"image": ""}, "image"),
         ({"publicUrl": "https://handrail.example.org/desk"}, "publicUrl"),
         ({"workspaces": {"source": "vms"}}, "source"),
+        ({"workspaces": {"namespaces": "pods"}}, "namespaces"),
         ({"web": {"replicas": 0}}, "replicas"),
         ({"bucket": "handrail"}, "bucket"),
     ],
@@ -116,27 +117,48 @@ def test_only_who_runs_workspaces_has_an_account_that_may_do_something():
     tokens = {name: pod.get("automountServiceAccountToken") for name, pod in pods(objects).items()}
     assert tokens["desk-handrail-queue"] is False
     bound = {
-        name: {subject["name"] for subject in each["subjects"]}
+        name: {subject["name"] for subject in each.get("subjects", ())}
         for (kind, name), each in objects.items()
         if kind.endswith("Binding")
     }
     runners = {"desk-handrail-web", "desk-handrail-runner"}
     assert bound == {
         "desk-handrail-prepare": {"desk-handrail-prepare"},
-        "desk-handrail-workspaces": runners,
+        "desk-handrail-pods": runners,
         "handrail-desk-handrail-probe": runners,
+        "handrail-workspaces-teams": set(),  # of a policy of admission, not of rights
     }
 
 
-def test_an_account_may_nothing_outside_the_namespace_of_workspaces_but_read():
-    objects = rendered(ALL)
-    assert objects["Role", "desk-handrail-workspaces"]["metadata"]["namespace"] == "handrail-workspaces"
-    verbs = {verb for rule in objects["ClusterRole", "handrail-desk-handrail-probe"]["rules"] for verb in rule["verbs"]}
-    assert verbs == {"get", "list"}
-    resources = [each for rule in objects["Role", "desk-handrail-workspaces"]["rules"] for each in rule["resources"]]
+def verbs_of(objects, name: str) -> set[str]:
+    return {verb for rule in objects["ClusterRole", name]["rules"] for verb in rule["verbs"]}
+
+
+def test_an_account_may_nothing_outside_the_namespaces_of_workspaces_but_read_and_make_those_of_teams():
+    objects, shared = (
+        rendered(ALL | {"workspaces": ALL["workspaces"] | {"namespaces": each}}) for each in ("team", "shared")
+    )
+    for found in (objects, shared):
+        bound = found["RoleBinding", "desk-handrail-pods"]
+        assert bound["metadata"]["namespace"] == "handrail-workspaces"
+        assert bound["roleRef"]["name"] == "handrail-desk-handrail-workspaces"
+    assert verbs_of(shared, "handrail-desk-handrail-probe") == {"get", "list"}
+    assert verbs_of(objects, "handrail-desk-handrail-probe") == {"get", "list", "create", "bind"}
+    held = objects["ValidatingAdmissionPolicy", "handrail-workspaces-teams"]["spec"]
+    assert held["matchConditions"][0]["expression"] == (
+        "request.userInfo.username in ['system:serviceaccount:handrail:desk-handrail-web',"
+        " 'system:serviceaccount:handrail:desk-handrail-runner']"
+    )
+    assert "startsWith('handrail-workspaces-')" in held["validations"][0]["expression"]
+    assert not [kind for kind, _ in shared if kind.startswith("ValidatingAdmission")]
+
+
+def test_a_runner_may_not_enter_a_pod():
+    rules = rendered(ALL)["ClusterRole", "handrail-desk-handrail-workspaces"]["rules"]
+    resources = [each for rule in rules for each in rule["resources"]]
     assert "pods/exec" not in resources
     assert "sandboxclaims" in resources
-    plain = rendered(NEEDED)["Role", "desk-handrail-workspaces"]["rules"]
+    plain = rendered(NEEDED)["ClusterRole", "handrail-desk-handrail-workspaces"]["rules"]
     assert not [rule for rule in plain if "agents.x-k8s.io" in rule["apiGroups"]]
 
 

@@ -4,6 +4,7 @@
 file that `python -m bench.kubernetes image` has written.
 """
 
+import json
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,6 +69,17 @@ def base_image(kubernetes, require) -> str:
         )
     kubernetes.load_image(archive)
     return next(name for name in image.names_in(archive) if "@" in name)
+
+
+def kubeconfig_of(cluster: Cluster, namespace: str, account: str, folder: Path) -> Path:
+    """Write a kubeconfig with which one is a service account of the cluster."""
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    _, made = cluster.api.ask(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", asked)
+    known = json.loads(cluster.kubeconfig.read_text())
+    known["users"] = [{"name": each["name"], "user": {"token": made["status"]["token"]}} for each in known["users"]]
+    place = folder / f"{account}.conf"
+    place.write_text(json.dumps(known))
+    return place
 
 
 def box_archive(folder: Path) -> tuple[Path, str]:

@@ -93,6 +93,7 @@ class RunSpec:
     lead: int = 0  # epoch of the runner's lead of the workspace; 0: nobody leads it, as with a template
     image: str | None = None  # digest of the root's image or layer, where `capabilities.images`
     runtime_class: str = ""  # (with `elsewhere`) the cluster's name of what runs the pod; "": its default
+    team: str = ""  # (with `elsewhere`) slug of the team among whose pods it is; "": of none
     storage: str = ""  # (with `elsewhere`) emptydir | pvc: where the files are while it is up; "": emptydir
     in_box: bool = False  # (folder only) run the programs in a box, where their calls can be held to envelopes
     shown_at: Path | None = None  # (with `in_box`) the path of `workspace` as its programs see it; None: its own

@@ -1,43 +1,84 @@
 """The chart on a real API server: every object is taken, and every pod is let in by Pod Security `restricted`."""
 
+import itertools
 import os
+from contextlib import contextmanager
 
 import pytest
 from helm_python import Chart, Config
 
 from tests.support import CHECKOUT
+from tests.support.kubernetes import kubeconfig_of
 from tests.support.waiting import until
+from workspaces.drivers.base import DriverError
+from workspaces.drivers.kubernetes.cluster import Cluster
+from workspaces.drivers.kubernetes.namespaces import TEAM, Namespaces, _copy
 
+numbers = itertools.count(1)
 NAMES = ("desk-handrail-web-0", "desk-handrail-web-1", "desk-handrail-runner-0", "desk-handrail-queue-0")
 
 
 @pytest.fixture
 def namespaces(kubernetes):
     """Two names: of the desk's namespace, which is restricted, and of that of its workspaces, which the chart makes."""
-    desk, workspaces = (f"{name}-{os.getpid()}" for name in ("desk", "desk-workspaces"))
+    mark = f"{os.getpid()}-{next(numbers)}"
+    desk, workspaces = (f"{name}-{mark}" for name in ("desk", "desk-workspaces"))
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     kubernetes.create("/api/v1/namespaces", "Namespace", desk, labels=labels)
     yield desk, workspaces
-    for name in (desk, workspaces):
+    for name in (desk, workspaces, f"{workspaces}-payments"):
         kubernetes.api.ask(f"/api/v1/namespaces/{name}", method="DELETE")
+
+
+VALUES = {"publicUrl": "https://handrail.example.org", "runner": {"replicas": 1, "storage": ""}}
+
+
+@contextmanager
+def installed(kubernetes, image: str, desk: str, workspaces: str):
+    """The chart as the release `desk`, in place for the block."""
+    values = VALUES | {"image": image, "workspaces": {"namespace": workspaces}}
+    with Config(kubeconfig_path=kubernetes.kubeconfig, namespace=desk) as config:
+        config.install(Chart.load(CHECKOUT / "deploy/kubernetes/chart"), "desk", values, namespace=desk)
+        yield
+        config.uninstall("desk")
+
+
+def test_a_runner_makes_the_namespaces_of_teams_and_no_other(
+    kubernetes, busybox_image, namespaces, tmp_path, monkeypatch
+):
+    from lightkube.resources.core_v1 import LimitRange, Namespace, ResourceQuota, Secret
+    from lightkube.resources.rbac_authorization_v1 import RoleBinding
+
+    desk, workspaces = namespaces
+    with installed(kubernetes, busybox_image, desk, workspaces):
+        runner = kubeconfig_of(kubernetes, desk, "desk-handrail-runner", tmp_path)
+        monkeypatch.setenv("KUBECONFIG", str(runner))
+        found = Namespaces(Cluster(workspaces), shared=False)
+        assert found.note() == f"Each team's pods are in a namespace of their own, {workspaces}-TEAM."
+        there = Cluster(found.keep("payments"))
+        assert there.get(ResourceQuota, "handrail").spec.hard["pods"] == "100"
+        assert there.get(LimitRange, "handrail") is not None
+        there.create(Secret.from_dict({"metadata": {"name": "of-a-run"}}))
+        foreign = Namespaces(Cluster("elsewhere"), shared=False)
+        with pytest.raises(DriverError, match="a runner makes only namespaces of teams"):
+            foreign._create(f"elsewhere-{os.getpid()}", {})
+        [bound] = [each for each in Cluster(workspaces).listed(RoleBinding) if each.metadata.name.endswith("-pods")]
+        with pytest.raises(DriverError, match="a runner makes only namespaces of teams"):
+            _copy(bound, Cluster("default"))
+        with pytest.raises(DriverError, match="refuses it"):
+            Cluster("default").listed(Secret)
+        with there.asked() as client:
+            assert client.get(Namespace, there.namespace).metadata.labels[TEAM] == "payments"
 
 
 def test_it_is_installed_and_its_pods_are_let_in(kubernetes, busybox_image, namespaces):
     desk, workspaces = namespaces
-    values = {
-        "image": busybox_image,
-        "publicUrl": "https://handrail.example.org",
-        "workspaces": {"namespace": workspaces},
-        "runner": {"replicas": 1, "storage": ""},
-    }
-    with Config(kubeconfig_path=kubernetes.kubeconfig, namespace=desk) as config:
-        config.install(Chart.load(CHECKOUT / "deploy/kubernetes/chart"), "desk", values, namespace=desk)
+    with installed(kubernetes, busybox_image, desk, workspaces):
         pods = until(lambda: listed(kubernetes, f"/api/v1/namespaces/{desk}/pods", {*NAMES}))
         assert all(pod["spec"]["securityContext"]["runAsNonRoot"] for pod in pods)
         assert [name for name in names(pods) if name.startswith("desk-handrail-prepare-1-")]
         quota = f"/api/v1/namespaces/{workspaces}/resourcequotas/handrail"
         assert kubernetes.api.ask(quota)[1]["spec"]["hard"]["pods"] == "100"
-        config.uninstall("desk")
     assert (
         kubernetes.api.ask(f"/api/v1/namespaces/{workspaces}")[1]["status"]["phase"] == "Active"
     )  # with what runs in it

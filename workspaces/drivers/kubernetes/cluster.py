@@ -43,6 +43,10 @@ class Cluster:
     def __init__(self, namespace: str, context: str = ""):
         self.namespace, self.context = namespace, context
 
+    def within(self, namespace: str) -> "Cluster":
+        """Return the same cluster, as seen from another of its namespaces."""
+        return self if namespace == self.namespace else Cluster(namespace, self.context)
+
     @property
     def client(self):
         """Return lightkube's client, for objects that this module has no verb for."""

@@ -2,7 +2,7 @@
 
 A pod is a guest without QEMU: `remote/` has what both share. Files beside those of local.py:
 
-HOME/runs/RUN_ID/pod.json        where its pod is: {name, uid, node, address, home}
+HOME/runs/RUN_ID/pod.json        where its pod is: {namespace, name, uid, node, home}
 HOME/runs/RUN_ID/bringing        that its files are not in the pod yet; locked while somebody brings them
 HOME/runs/RUN_ID/state           what the bridge sees of it: {up, at, terminating}
 HOME/runs/RUN_ID/ended           why the cluster ended it, in words
@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from dashboard.files.atomic_write import replace_file
 from dashboard.files.locks import is_locked, take_lock
 
 from ..base import Address, BackendLost, DriverError, EndReason, Layer, Probe, RunRecord, RunSpec
@@ -35,6 +36,7 @@ from ..sandbox.driver import UID, own
 from . import certificates, files, states, template
 from .bridged import FOLDERS, PORTS, Bridged
 from .cluster import Cluster
+from .namespaces import Namespaces
 from .pods import Pods, make_source
 from .probing import Prober
 
@@ -56,6 +58,7 @@ class KubernetesDriver(Bridged):
         super().__init__(home, runtime, options)
         namespace, _, context = (self.options.get("at") or "").partition("@")
         self.cluster = Cluster(namespace, context)
+        self.namespaces = Namespaces(self.cluster, shared=self.options.get("namespaces") == "shared")
         self.prober = Prober(self.cluster, self.home / "kubernetes", self.default_image)
         source = make_source(self.options.get("source") or "pods", self.cluster)
         installation = hashlib.sha256(str(self.home).encode()).hexdigest()[:16]
@@ -106,7 +109,8 @@ class KubernetesDriver(Bridged):
             words = "No cluster is named."
             what = "Name a namespace for workspaces: HANDRAIL_KUBERNETES=NAMESPACE or NAMESPACE@CONTEXT."
             return Probe(False, words, what)
-        return self.prober.probe()
+        found = self.prober.probe()
+        return replace(found, notes=(*found.notes, self.namespaces.note())) if found.available else found
 
     def _prepare(self, spec: RunSpec) -> None:
         self._check(spec)
@@ -171,8 +175,10 @@ class KubernetesDriver(Bridged):
     def _command(self, spec: RunSpec, folder: Path, init_args: list[str]) -> dict:
         certificate, key = certificates.pair(f"runner of {spec.run_id}")
         keeper = certificates.pair(f"keeper of {spec.run_id}")
-        pod = self.pods.make(spec, inside(), keeper, certificate)
-        self._keep(spec, folder, pod)
+        known = {"namespace": self.namespaces.keep(spec.team), "home": str(spec.home)}
+        (folder / "pod.json").write_text(json.dumps(known))  # before there is a pod: who takes it away looks there
+        pod = self._pods_of(spec.run_id).make(spec, inside(), keeper, certificate)
+        self._keep(spec, folder, known, pod)
         config = {
             "address": (pod.status.podIP, template.KEEPER_PORT),
             "run": spec.run_id,
@@ -187,16 +193,19 @@ class KubernetesDriver(Bridged):
         (folder / "config").chmod(0o600)
         return self._bridge(spec.run_id, folder, config, init_args)
 
-    def _keep(self, spec: RunSpec, folder: Path, pod) -> None:
+    def _keep(self, spec: RunSpec, folder: Path, known: dict, pod) -> None:
         """Write down where the pod is."""
-        known = {
+        about = {
             "name": self.pods.name_of(spec.run_id),
             "uid": pod.metadata.uid,
             "node": pod.spec.nodeName,
-            "home": str(spec.home),
             "runtime_class": spec.runtime_class,
         }
-        (folder / "pod.json").write_text(json.dumps(known))
+        replace_file(folder / "pod.json", json.dumps(known | about).encode())
+
+    def _pods_of(self, run_id: str) -> Pods:
+        """Return the pods of the namespace that a Run's pod is in; of the configured one for a Run of before."""
+        return self.pods.within(self._known(run_id).get("namespace") or self.cluster.namespace)
 
     def _await_init(self, record: RunRecord, launcher, spec: RunSpec, **how) -> RunRecord:
         began = looked = time.monotonic()
@@ -207,10 +216,11 @@ class KubernetesDriver(Bridged):
                 return False
             if time.monotonic() - looked > 1.0:
                 looked = time.monotonic()
-                pod = self.pods.find(record.run_id)
+                pods = self._pods_of(record.run_id)
+                pod = pods.find(record.run_id)
                 if pod is None:
                     raise DriverError("The pod was deleted by somebody else before it was up.")
-                self.pods.refuse_hopeless(pod, looked - began, self.pods.patience_s)
+                pods.refuse_hopeless(pod, looked - began, pods.patience_s)
             return True
 
         try:
@@ -243,7 +253,7 @@ class KubernetesDriver(Bridged):
 
     def _pod(self, record: RunRecord):
         """Return the Run's own pod as it is now; None if it is gone, or another has its name."""
-        pod = self.pods.find(record.run_id)
+        pod = self._pods_of(record.run_id).find(record.run_id)
         known = self._known(record.run_id)
         return pod if pod is not None and known.get("uid") in (None, pod.metadata.uid) else None
 
@@ -283,7 +293,7 @@ class KubernetesDriver(Bridged):
                 words = f"{why[0].upper()}{why[1:]}, and its files were not fetched in time: {error}"
             (self._folder(record.run_id) / "ended").write_text(words)
             self._kill(record)
-            self.pods.delete(record.run_id)
+            self._pods_of(record.run_id).delete(record.run_id)
             return False
 
     def _why(self, record: RunRecord) -> EndReason:
@@ -336,10 +346,10 @@ class KubernetesDriver(Bridged):
 
     def _sweep(self, record: RunRecord) -> None:
         """Delete the pod, which ends what still runs in it."""
-        self.pods.delete(record.run_id)
+        self._pods_of(record.run_id).delete(record.run_id)
 
     def _forget(self, record: RunRecord) -> None:
-        self.pods.forget(record.run_id)
+        self._pods_of(record.run_id).forget(record.run_id)
         for part in FOLDERS:
             forget(self._socket(record.run_id, part))
             self._socket(record.run_id, part).unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from copy import copy
 
 from ..base import DriverError, RunSpec
 from . import states, template
@@ -23,12 +24,20 @@ class Pods:
         self.installation, self.image = installation, image
         self.patience_s = SCHEDULE_S
 
+    def within(self, namespace: str) -> "Pods":
+        """Return the pods of the same installation in another namespace of the cluster."""
+        if namespace == self.cluster.namespace:
+            return self
+        found, found.source = copy(self), copy(self.source)
+        found.cluster = found.source.cluster = self.cluster.within(namespace)
+        return found
+
     def find(self, run_id: str):
         """Return the pod of a Run as it is now; None if there is none."""
         return self.source.find(self.name_of(run_id))
 
     def listed(self) -> list:
-        """Return every pod of this installation; BackendLost if the cluster does not answer."""
+        """Return every pod of this installation in this namespace; BackendLost if the cluster does not answer."""
         return self.source.listed(self.installation)
 
     def delete(self, run_id: str, *, grace_s: int = 1) -> None:

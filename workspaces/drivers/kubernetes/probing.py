@@ -24,7 +24,6 @@ AGAIN_S = 120.0
 CANARY_S = 45.0
 LEFT_S = 600.0  # after which nobody waits for a canary any more
 LISTENER_PORT = 7444
-POLICY = "handrail-workspaces"
 NOT_HELD = "The cluster's network plug-in does not hold NetworkPolicies: a pod of the namespace reached {}."
 HOLD_IT = "Use a network plug-in that enforces them, such as Calico, Cilium or kube-router."
 INSTALL = "Install Handrail with its extra: `handrail[kubernetes]`."
@@ -196,9 +195,10 @@ class Prober:
         """Make sure that the namespace has the policy: pods reach nobody, and only their keepers' port is reached."""
         from lightkube.resources.networking_v1 import NetworkPolicy
 
-        if self.cluster.get(NetworkPolicy, POLICY) is None:
+        if self.cluster.get(NetworkPolicy, template.POLICY_NAME) is None:
+            made = {"metadata": {"name": template.POLICY_NAME}, "spec": template.POLICY}
             with contextlib.suppress(Exception):
-                self.cluster.create(NetworkPolicy.from_dict({"metadata": {"name": POLICY}, "spec": template.POLICY}))
+                self.cluster.create(NetworkPolicy.from_dict(made))
 
     # The verdict
 

@@ -29,7 +29,8 @@ SECURITY = {
 }
 POLICY_LABEL = "handrail.dev/canary"
 KEEPER_PORT = 7443
-# Of the namespace: its pods reach nobody, and nobody reaches more of them than their keepers.
+# Of a namespace: its pods reach nobody, and nobody reaches more of them than their keepers.
+POLICY_NAME = "handrail-workspaces"
 POLICY = {
     "podSelector": {},
     "policyTypes": ["Ingress", "Egress"],
