@@ -114,7 +114,7 @@ class RemoteScan(Scan):
 
     def run(self, root: bytes) -> bytes:
         for _ in range(_LOOKS):
-            self._listings, self._root, self._hides = self._listed()
+            self._listings, self._root, self._hides = self._list_all()
             self._wanted, self._answers = _Wanted(), None
             self._find_out(root)
             self._answers, moved = self._fetch()
@@ -131,7 +131,7 @@ class RemoteScan(Scan):
         finally:
             self.inspect, self.report = inspect, report
 
-    def _listed(self) -> tuple[dict[bytes, _Listing], Stat, dict[str, str]]:
+    def _list_all(self) -> tuple[dict[bytes, _Listing], Stat, dict[str, str]]:
         found, entries = {}, 0
         with self._live.talk({"do": "list"}) as answers:
             for said, data in answers:
