@@ -225,7 +225,9 @@ def next_content(arguments: dict, now: bytes | None) -> bytes:
         if now:
             raise conflict("The edit creates a file, but this file already exists.")
         return new
-    found = (now or b"").count(old)
+    if now is None:
+        raise conflict("There is no such file to edit.")
+    found = now.count(old)
     if not found:
         raise conflict("The text to replace is not in the file.")
     if found > 1 and not arguments.get("replace_all"):

@@ -6,6 +6,8 @@ import uuid
 
 import pytest
 
+from approvals.broker.broker import next_content
+from dashboard.problems import Problem
 from tests.approvals.evidence.conftest import Person, text_of
 
 from ..conftest import ACTIONS
@@ -268,3 +270,11 @@ def _events(desk) -> list[dict]:
         found += page
         cursor = page[-1]["id"]
     return found
+
+
+def test_an_edit_of_a_file_that_is_not_there_says_so():
+    with pytest.raises(Problem, match="There is no such file to edit"):
+        next_content({"old_string": "a", "new_string": "b"}, None)
+    with pytest.raises(Problem, match="The text to replace is not in the file"):
+        next_content({"old_string": "a", "new_string": "b"}, b"")
+    assert next_content({"old_string": "", "new_string": "b"}, None) == b"b"
