@@ -18,6 +18,7 @@ from django.db import close_old_connections, reset_queries
 from approvals.agent_runs.model_relay.application import with_model_relay
 from approvals.hooks.fail_closed import fail_closed
 from approvals.hooks.intake_limit import in_turn
+from approvals.protocols.e2b.host_names import with_host_names
 from dashboard.database.threads import on_request_threads
 from dashboard.ops.health import answers_at_once
 from dashboard.urls import websocket_urlpatterns
@@ -28,14 +29,16 @@ from workspaces.previews.application import with_previews
 for receiver in (reset_queries, close_old_connections):
     request_started.disconnect(receiver)
 
-application = with_previews(
-    ProtocolTypeRouter(
-        {
-            "http": answers_at_once(with_model_relay(fail_closed(in_turn(on_request_threads(http))))),
-            "websocket": on_request_threads(
-                drop_late(own_origin_or_token(CookieMiddleware(URLRouter(websocket_urlpatterns))))
-            ),
-        }
+application = with_host_names(
+    with_previews(
+        ProtocolTypeRouter(
+            {
+                "http": answers_at_once(with_model_relay(fail_closed(in_turn(on_request_threads(http))))),
+                "websocket": on_request_threads(
+                    drop_late(own_origin_or_token(CookieMiddleware(URLRouter(websocket_urlpatterns))))
+                ),
+            }
+        )
     )
 )
 

@@ -1,7 +1,8 @@
 """`doctor --url ADDRESS`: check that what agents and terminals need passes the proxy, and which lines to change.
 
 Four things commonly break behind a proxy: WebSockets, a hook request held open for long, a large upload, and a
-streamed response. Each is tried for real, as an agent and in a workspace made for the check.
+streamed response. Each is tried for real, as an agent and in a workspace made for the check. With TLS, so are the host
+names by which E2B's SDKs know the desk: they and previews need a wildcard name, a certificate for it and the proxy.
 """
 
 import asyncio
@@ -12,10 +13,13 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from io import BytesIO
+from urllib.parse import urlsplit
 
 import aiohttp
+from django.conf import settings
 
 from dashboard.ops.findings import Finding
+from workspaces.services.previews import ENVD_PORT
 
 UPLOAD_BYTES = 50 * 1024 * 1024
 HOLD_SECONDS = 130  # seconds; a hook may be held for a day, and by default proxies end a request after 30 to 120
@@ -25,6 +29,7 @@ NGINX = {
     "hold": "proxy_read_timeout 1d; proxy_send_timeout 1d;",
     "upload": "client_max_body_size 1g; proxy_request_buffering off;",
     "streaming": "proxy_buffering off;",
+    "names": "a server of its own for all names below HANDRAIL_PREVIEW_HOST, with a certificate for *.that host;",
 }
 
 
@@ -62,6 +67,8 @@ async def examine(address: str, token: str, hold_seconds: float, key: str) -> li
         if not reached.ok:
             return [reached]
         tries = {"sockets": _socket, "hold": _check_long_hook, "upload": _upload, "streaming": _stream}
+        if settings.HANDRAIL_PREVIEW_HOST and route.address.startswith("https:"):  # the SDKs take no other
+            tries["names"] = _names
         return [reached, *await asyncio.gather(*(_finding(name, lambda f=f: f(route)) for name, f in tries.items()))]
 
 
@@ -127,6 +134,26 @@ async def _check_long_hook(route: Route) -> str:
     if payload.get("hookSpecificOutput", {}).get("permissionDecision") != "deny" or held < route.hold_seconds * 0.9:
         raise CheckFailed(f"a hook was answered by something else after {held:.0f} s")
     return f"a hook is held for {held:.0f} s and then answered"
+
+
+async def _names(route: Route) -> str:
+    """Check the two host names that E2B's SDKs make of their E2B_DOMAIN, as these call them."""
+    port = urlsplit(route.address).port
+    domain = settings.HANDRAIL_PREVIEW_HOST + (f":{port}" if port else "")
+    api, envd = f"https://api.{domain}/sandboxes/{route.key}", f"https://{ENVD_PORT}-{route.key}.{domain}/health"
+    for address, header, right in ((api, "X-API-KEY", 200), (envd, "X-Access-Token", 204)):
+        async with route.http.get(address, headers={header: route.token}, allow_redirects=False) as answer:
+            is_ours = answer.status == right and (right != 200 or await _names_its_sandbox(answer, route.key))
+            if not is_ours:
+                raise CheckFailed(f"{address} answered {answer.status}, and not as E2B's API")
+    return f"E2B's SDKs find this desk with E2B_DOMAIN={domain}"
+
+
+async def _names_its_sandbox(answer: aiohttp.ClientResponse, key: str) -> bool:
+    try:
+        return json.loads(await answer.text())["sandboxID"] == key
+    except (ValueError, TypeError, KeyError):
+        return False
 
 
 async def _upload(route: Route) -> str:

@@ -16,7 +16,7 @@ from django.http.cookie import parse_cookie
 from approvals.agent_runs.model_relay import accounts
 from approvals.agent_runs.model_relay import application as relay
 from approvals.agents import dialects
-from approvals.protocols.e2b import wire
+from approvals.protocols.e2b import host_names, wire
 from dashboard.database import outages
 from dashboard.database.threads import query_in_thread
 from dashboard.net.desk_name import session_key
@@ -63,7 +63,9 @@ def limit_for(method: str, path: str, headers: dict[str, str]) -> int:
     """Return how many bytes this request's body may have. Queries the database for the sender."""
     close_old_connections()
     try:
-        if label := previews.label_of(headers.get("host", "")):
+        if found := host_names.address_of(headers.get("host", ""), path):
+            path, _ = found
+        elif label := previews.label_of(headers.get("host", "")):
             cookie = parse_cookie(headers.get("cookie", "")).get(COOKIE, "")
             return settings.HANDRAIL_FILE_BYTES if previews.target_of(label, cookie) else ANONYMOUS_LIMIT
         if path.startswith(relay.PATH):

@@ -41,7 +41,7 @@ FORMS = [
     ("/workspaces/views/save/", {"name": "All", "query": ""}, "view-name", "Choose a filter or an order first."),
     (f"{SHOP}/snapshots/1/fork/", {"key": "No Key"}, "key", "Use lower-case letters"),
     (f"{SHOP}/snapshots/1/fork/", {"key": "shop"}, "key", "The key shop is already used."),
-    (f"{SHOP}/network/preview/", {"port": "80"}, "preview-port", "other than 80 and 3128"),
+    (f"{SHOP}/network/preview/", {"port": "80"}, "preview-port", "other than 80, 3128 and 49983"),
     (f"{SHOP}/network/preview/", {"port": "web"}, "preview-port", "A port is a number"),
     (f"{SHOP}/network/allow/", {"host": "a b", "scope": "workspace"}, "allow-host", ""),
     (f"{SHOP}/push/", {"branch": "a..b"}, "push-branch", "Not a valid branch name."),

@@ -230,10 +230,14 @@ class Product:
 
     def manage(self, *args: str, timeout: float = 600, **run) -> subprocess.CompletedProcess:
         """`python manage.py …` beside it, with its environment."""
+        return self.beside([self.python, "manage.py", *args], timeout=timeout, **run)
+
+    def beside(self, command: list[str], more: dict | None = None, *, timeout: float = 600, **run):
+        """A program beside it, with its environment and some more variables."""
         return subprocess.run(
-            [self.python, "manage.py", *args],
+            command,
             cwd=self.checkout,
-            env=self.environment,
+            env=self.environment | (more or {}),
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -155,5 +155,5 @@ def test_agents_and_viewers_open_none(product, desk, key):
 
 
 def test_the_proxys_own_ports_are_refused(reviewer, key):
-    for port in (80, 3128):
+    for port in (80, 3128, 49983):
         reviewer.post(f"/workspaces/{key}/previews", {"port": port}, expect=422)

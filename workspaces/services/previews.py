@@ -27,7 +27,8 @@ from workspaces.services import network
 ENTER = "/.handrail/enter"  # on the preview's host
 TICKET_LIFETIME = timedelta(minutes=1)
 LIFETIME = timedelta(hours=8)
-OUR_PORTS = (80, 3128)  # the proxy's own in each workspace
+ENVD_PORT = 49983  # whose names below HANDRAIL_PREVIEW_HOST are those of E2B's SDKs
+OUR_PORTS = (80, 3128, ENVD_PORT)  # the first two are the proxy's own in each workspace
 LABEL = re.compile(r"(\d{1,5})-([0-9a-f]{32})")
 
 
@@ -74,7 +75,7 @@ def open_for(workspace: Workspace, port: int, *, caller: Caller, session_key: st
     if workspace.trashed_at:
         raise conflict(f"{workspace.key} is in the trash.")
     if not 0 < port < 65536 or port in OUR_PORTS:
-        raise invalid("A port is a number from 1 to 65535, other than 80 and 3128.")
+        raise invalid("A port is a number from 1 to 65535, other than 80, 3128 and 49983.")
     ticket, now = secrets.token_urlsafe(32), clock.now()
     with Team.objects.turn(workspace.team_id):
         Preview.objects.filter(expires_at__lt=now).delete()

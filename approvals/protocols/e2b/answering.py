@@ -53,6 +53,13 @@ def rest(*methods: str):
     return decorate
 
 
+@csrf_exempt
+def not_taken(request) -> HttpResponse:
+    """Answer any other address of E2B's APIs, in words that its SDKs show."""
+    words = f"Handrail does not take {request.method} {request.path[:200]} of E2B's APIs (docs/e2b.md)."
+    return _json(404, wire.rest_error(Problem(404, words)))
+
+
 def unary(view):
     """Make an async view that takes (request, message) and returns a message answer by Connect."""
 

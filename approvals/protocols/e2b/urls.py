@@ -1,8 +1,9 @@
-"""Addresses of E2B's two APIs, which its SDKs know below the desk's /e2b and /e2b/envd."""
+"""Addresses of E2B's two APIs, which its SDKs know by the names of `host_names.py`, or below /e2b and /e2b/envd."""
 
-from django.urls import path
+from django.urls import path, re_path
 
 from approvals.protocols.e2b import files, filesystem, processes, sandboxes
+from approvals.protocols.e2b.answering import not_taken
 
 PROCESS, FILESYSTEM = "envd/process.Process/", "envd/filesystem.Filesystem/"
 
@@ -31,4 +32,5 @@ urlpatterns = [
     path(f"{FILESYSTEM}CreateWatcher", filesystem.create_watcher, name="e2b-create-watcher"),
     path(f"{FILESYSTEM}GetWatcherEvents", filesystem.get_watcher_events, name="e2b-watcher-events"),
     path(f"{FILESYSTEM}RemoveWatcher", filesystem.remove_watcher, name="e2b-remove-watcher"),
+    re_path("", not_taken),
 ]

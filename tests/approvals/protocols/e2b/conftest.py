@@ -33,10 +33,27 @@ def sdk(request, require):
     command = command_of(request.param, require)
 
     def step(product, token: str, *words: str):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HANDRAIL_", "E2B_"))}
-        ours = {"E2B_API_KEY": token, "E2B_API_URL": f"{product.url}/e2b", "E2B_SANDBOX_URL": f"{product.url}/e2b/envd"}
-        ended = subprocess.run([*command, *words], env=kept | ours, capture_output=True, text=True, timeout=240)
-        assert ended.returncode == 0, (ended.stdout[-2000:], ended.stderr[-6000:], product.log[-3000:])
-        return json.loads(ended.stdout.splitlines()[-1])
+        addresses = {"E2B_API_URL": f"{product.url}/e2b", "E2B_SANDBOX_URL": f"{product.url}/e2b/envd"}
+        return seen_by([*command, *words], {"E2B_API_KEY": token} | addresses, product)
 
     return step
+
+
+@pytest.fixture(scope="session", params=["python", "javascript"])
+def sdk_by_name(request, require):
+    """`sdk_by_name(product, token, names, port, "files")`: a step by an SDK that is told a domain and a key alone."""
+    command = command_of(request.param, require)
+
+    def step(product, token: str, names, port: int, *words: str):
+        told = {"E2B_API_KEY": token, "E2B_DOMAIN": f"{names.domain}:{port}"}
+        return seen_by(names.shown_to([*command, *words]), told | names.environment, product)
+
+    return step
+
+
+def seen_by(command: list[str], variables: dict, product):
+    """Run steps with these variables and none of our own or of E2B's besides; return what they printed."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HANDRAIL_", "E2B_"))}
+    ended = subprocess.run(command, env=kept | variables, capture_output=True, text=True, timeout=240)
+    assert ended.returncode == 0, (ended.stdout[-2000:], ended.stderr[-6000:], product.log[-3000:])
+    return json.loads(ended.stdout.splitlines()[-1])
