@@ -43,6 +43,7 @@ from approvals.models.conversations import (  # noqa: F401 - Django looks for an
 )
 from approvals.models.documents import AgentDocument  # noqa: F401 - as above
 from approvals.models.drills import Drill, DrillOutcome  # noqa: F401 - as above
+from approvals.models.folder_watches import FolderWatch  # noqa: F401 - as above
 from approvals.models.line_comments import LineComment, Side  # noqa: F401 - as above
 from approvals.models.log_targets import LogTarget, TargetKind  # noqa: F401 - as above
 from approvals.models.looks import Look  # noqa: F401 - as above

@@ -109,17 +109,17 @@ def _remove(request, path: str):
 async def watch_dir(request, message):
     """Tell what changes in a folder until the client goes."""
     with place_for(request.auth):
-        watcher = await in_thread(_watcher, request, message)
+        folder = await in_thread(_folder, request, message)
+        seen = await in_thread(folder.look)
         yield {"start": {}}
-        async for event in while_seen(request, watching.followed(watcher), lambda: sandbox_of(request)):
+        async for event in while_seen(request, watching.followed(folder, seen), lambda: sandbox_of(request)):
             yield {"filesystem": event} if event else {"keepalive": {}}
 
 
 @unary
 async def create_watcher(request, message):
     """Begin to watch a folder; its changes are fetched with `GetWatcherEvents`."""
-    watcher = await in_thread(_watcher, request, message)
-    return {"watcherId": watching.keep(watcher)}
+    return {"watcherId": await in_thread(lambda: watching.keep(_folder(request, message), request.auth))}
 
 
 @unary
@@ -127,10 +127,9 @@ async def get_watcher_events(request, message):
     """Return what has changed in a watched folder since it was asked for last."""
 
     def look():
-        watcher = watching.find(message.get("watcherId"), sandbox_of(request), request.auth)
-        return {"events": watcher.news()}
+        return watching.news(message.get("watcherId"), sandbox_of(request), request.auth)
 
-    return await in_thread(look)
+    return {"events": await in_thread(look)}
 
 
 @unary
@@ -140,10 +139,10 @@ async def remove_watcher(request, message):
     return {}
 
 
-def _watcher(request, message: dict):
+def _folder(request, message: dict) -> watching.Folder:
     workspace = sandbox_of(request)
     path = entries.inside(workspace, message.get("path") or "")
-    return watching.Watcher(workspace, request.auth, path, bool(message.get("recursive")))
+    return watching.Folder(workspace, path, bool(message.get("recursive")))
 
 
 def _name(workspace, path: bytes) -> str:

@@ -43,6 +43,26 @@ def test_the_output_of_a_command_and_a_file_are_searched_and_asked(both_hosts):
     assert other.get("/workspaces/far/search?path=none.csv&pattern=a", 404).json["detail"]
 
 
+def test_a_folder_that_one_web_began_to_watch_is_asked_for_at_another(both_hosts):
+    """As E2B's SDKs watch: any web answers the next question, and each change is told once."""
+    own, other = both_hosts.through_own, both_hosts.through_other
+
+    def envd(desk, name: str, message: dict) -> dict:
+        sent = {"X-Access-Token": desk.token, "E2b-Sandbox-Id": "far", "Content-Type": "application/json"}
+        told = desk.product.call("POST", f"/e2b/envd/filesystem.Filesystem/{name}", "", message, headers=sent)
+        assert told.status == 200, told.body
+        return told.json
+
+    watch = envd(own, "CreateWatcher", {"path": ".", "recursive": True})
+    own.call("PUT", "/workspaces/far/files/watched.txt", b"new", 201)
+    events = envd(other, "GetWatcherEvents", watch)["events"]
+    assert {"type": "EVENT_TYPE_CREATE", "name": "watched.txt"} in events
+    assert envd(own, "GetWatcherEvents", watch) == {"events": []}
+    other.call("DELETE", "/workspaces/far/files/watched.txt", None, None)
+    assert envd(own, "GetWatcherEvents", watch) == {"events": [{"type": "EVENT_TYPE_REMOVE", "name": "watched.txt"}]}
+    envd(other, "RemoveWatcher", watch)
+
+
 def test_a_preview_is_shown(both_hosts):
     both_hosts.through_other.call("PUT", "/workspaces/far/files/app.py", APP, None)
     both_hosts.through_other.post(
