@@ -107,12 +107,12 @@ async def stream_input(request, messages):
 
 def _start(request, message: dict, seconds: float | None, key: str) -> Command | Terminal:
     config, pty = part(message, "process"), part(message, "pty")
-    words = [config.get("cmd") or "", *(config.get("args") or [])]
     if wire.user_in(request.headers) not in OWN_USER:
         raise not_allowed("Programs run as the sandbox's own user. Leave `user` out.")
-    cwd, env = config.get("cwd") or "", part(config, "envs")
-    if not all(isinstance(word, str) for word in [*words, cwd]):
-        raise invalid("cmd, args and cwd are texts.")
+    args, cwd, env = config.get("args") or [], config.get("cwd") or "", part(config, "envs")
+    words = [config.get("cmd"), *args] if isinstance(args, list) else [None]
+    if not words[0] or not all(isinstance(word, str) for word in [*words, cwd, *env.values()]):
+        raise invalid("cmd, cwd, each of args and each value of envs are texts, and cmd is not empty.")
     workspace = sandbox_of(request, "type_in_terminal" if pty else "use_workspace")
     cwd = posixpath.join(root_of(workspace), cwd) if cwd else ""
     if pty:

@@ -145,10 +145,18 @@ async def _end(program) -> dict:
     command = await query_in_thread(Command.objects.get, pk=program.pk)
     reason = (operation.outcome or {}).get("reason", "")
     if command.signal is not None:
-        return _killed(f"signal: {Signals(command.signal).name}", reason)
+        return _killed(f"signal: {_signal_name(command.signal)}", reason)
     if command.exit_status is None:
         raise Problem(409, reason or "It did not run.")
     return _exited(command.exit_status)
+
+
+def _signal_name(number: int) -> str:
+    """Return the name of a signal; its number for those between the named real-time signals, which have none."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return str(number)
 
 
 def _exited(status: int) -> dict:

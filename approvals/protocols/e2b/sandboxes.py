@@ -102,6 +102,8 @@ def _create(request, wish: dict) -> Workspace:
     if wish.get("allow_internet_access") is False:
         raise invalid(f"allow_internet_access: {NOT_TAKEN['network']}")
     template = wish.get("templateID") or ANY
+    if not isinstance(template, str):
+        raise invalid("templateID is a text.")
     named = {} if template == ANY else {"environment": template}
     wanted = schemas.NewWorkspace(key=_new_key(request), labels=wire.part(wish, "metadata"), **named)
     api.create_workspace(request, wanted)
@@ -128,10 +130,11 @@ def _kept_awake(request, key: str, wish: dict) -> dict:
     """Keep a sandbox awake as long as its client asks; return it as the SDKs' answer to create and connect."""
     seconds = wish.get("timeout", TIMEOUT_S)
     if type(seconds) is not int or seconds < 0:
-        raise invalid("timeout is a number of seconds.")
+        raise invalid("timeout is a whole number of seconds.")
     workspace = _find(request, key, "use_workspace")
     if workspace.state in (State.READY, State.PAUSED):
-        until = clock.now() + min(timedelta(seconds=seconds), MAX_KEEP_AWAKE) if seconds else None
+        most = int(MAX_KEEP_AWAKE.total_seconds())
+        until = clock.now() + timedelta(seconds=min(seconds, most)) if seconds else None
         with suppress(AskFirst):  # a connected folder is never paused
             controls.keep_awake(request, key, controls.AwakeUntil(until=until))
     return _sandbox(workspace) | {"envdAccessToken": wire.token_in(request.headers)}
@@ -155,7 +158,7 @@ async def _settled(request, key: str):
 
 def _list(request):
     asked = request.GET
-    size = min(int(asked["limit"]), MOST_LISTED) if asked.get("limit", "").isdecimal() else MOST_LISTED
+    size = _limit(asked.get("limit", ""))
     rows = Workspace.objects.visible_to(request.auth).kept().exclude(state__in=GONE)
     wanted = {state for state in asked.get("state", "").split(",") if state}
     if wanted == {"paused"}:
@@ -166,12 +169,20 @@ def _list(request):
         rows = rows.filter(environment__name=template)
     for name, value in parse_qsl(asked.get("metadata", ""), keep_blank_values=True):
         rows = rows.filter(pk__in=Workspace.objects.filter(label_rows__name=name, label_rows__value=value))
-    page = page_of(rows.select_related(*lookup.SHOWN_WITH), asked.get("nextToken") or None, size=max(1, size))
+    page = page_of(rows.select_related(*lookup.SHOWN_WITH), asked.get("nextToken") or None, size=size)
     response = HttpResponse(content_type="application/json")
     response.content = wire.as_json([_detail(workspace) for workspace in page.rows])
     if page.cursor:
         response["X-Next-Token"] = page.cursor
     return response
+
+
+def _limit(text: str) -> int:
+    """Return how many sandboxes a list may have. Problem 422."""
+    if text and not (text.isdecimal() and text.isascii()):
+        raise invalid("limit is a number.")
+    is_less = text and len(text.lstrip("0")) <= len(str(MOST_LISTED))
+    return max(1, min(int(text), MOST_LISTED)) if is_less else MOST_LISTED
 
 
 def _sandbox(workspace: Workspace) -> dict:
