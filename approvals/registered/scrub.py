@@ -92,6 +92,7 @@ RULES = {
     "approvals.modelcall": Rule(bound={"model": "it is a model's name"}, name=lambda row: row.run.task),
     "approvals.agentdocument": Rule(read={"value": documents.searched}, deletes=True),
     "approvals.follow": Rule(bound={"path": "it is where the transcript is read on"}),
+    "approvals.folderwatch": Rule(deletes=True),
     "approvals.message": Rule(
         bound={"native_id": "the transcript names it so", "sha256": "it is a digest"},
         name=lambda row: str(row.session),
