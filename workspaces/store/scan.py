@@ -146,7 +146,7 @@ class Scan:
         if depth == RAISE_LIMITS_AT:
             raise_limits()
         node = Node(path, self._cached.get(path))
-        entries, node.names, node.keys = self._listed(fd, node)
+        entries, node.names, node.keys = self._list_folder(fd, node)
         if path in ("", mount_point.FOLDER):
             entries = self._leave_out(fd, node, entries)
         self._note_listed(fd, node, entries)
@@ -160,7 +160,7 @@ class Scan:
         self._seal_early(node)
         return node
 
-    def _listed(self, fd: int, node: Node) -> tuple[list[os.DirEntry], str, bytes]:
+    def _list_folder(self, fd: int, node: Node) -> tuple[list[os.DirEntry], str, bytes]:
         """Return what `_list` does, of a folder that is about to be looked at."""
         return self._list(fd)
 

@@ -70,7 +70,7 @@ class WatchedScan(Scan):
         node.names, node.keys = node.old.names, node.old.keys
         return node
 
-    def _listed(self, fd, node):
+    def _list_folder(self, fd, node):
         kernel, known, asked = self.watched.kernel, self._known_keys(node), {}
         if kernel.marks_entries:
             kernel.collect_changes()  # what this scan opens itself fills the queue
