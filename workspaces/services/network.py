@@ -42,7 +42,7 @@ def reaches_handrail(workspace) -> bool:
 
 
 def environment_variables(workspace, token: str = "") -> dict[str, str]:
-    """Return the environment variables of every program in a Run; git, pip, npm and curl use the proxy by them.
+    """Return the environment variables of every program in a Run; git, pip, npm, curl and Node use the proxy by them.
 
     With the `token` of a pass, those of the one program that has it. NO_PROXY names only what no client misreads: some
     fail at an IPv6 address, and a host name there also stands for all names that end in it. What is for another name of
@@ -52,7 +52,8 @@ def environment_variables(workspace, token: str = "") -> dict[str, str]:
     around = ",".join([*([HANDRAIL] if own else []), "localhost", "127.0.0.1", "127.0.0.0/8", "0.0.0.0"])
     proxy = proxy_address(PROXY, token) if token else PROXY
     names = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": around}
-    return names | {name.lower(): value for name, value in names.items()} | own
+    node = {"NODE_USE_ENV_PROXY": "1"}  # without which Node's fetch and http leave them alone
+    return names | {name.lower(): value for name, value in names.items()} | node | own
 
 
 # Lists ---------------------------------------------------------------------------------------------------------------

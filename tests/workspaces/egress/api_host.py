@@ -1,6 +1,7 @@
-"""A host as credentials and rules by method are for: an API that tells what it got, a package index, a git server."""
+"""A host as credentials and rules by method are for: an API that tells what it got, registries, a git server."""
 
 import contextlib
+import hashlib
 import http.server
 import json
 import os
@@ -14,11 +15,11 @@ HOST = "api.leash.example"
 
 
 class Api(http.server.BaseHTTPRequestHandler):
-    """Answers with what it got, a package index below /simple, and a git repository below /git; wants the value."""
+    """Answers with what it got, with `files`, and a git repository below /git; takes crates that are published."""
 
     protocol_version = "HTTP/1.1"
     got: list = []
-    files: dict = {}  # {path: content} that are returned as they are
+    files: dict = {}  # {path: content} that are returned as they are; None: there is no such file
     repositories = ""
 
     def log_message(self, *args):
@@ -35,12 +36,26 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.got.append((self.command, self.path, shown, body))
         if self.path.startswith("/git/"):
             return self.git(body, shown)
-        if self.path in self.files:
-            return self.answer(200, self.files[self.path], [("Content-Type", "application/json")])
+        if self.path.endswith("/api/v1/crates/new"):
+            return self.publish(body)
+        if self.command == "GET" and self.path in self.files:
+            found = self.files[self.path]
+            return self.answer(404 if found is None else 200, found or b"", [("Content-Type", "application/json")])
         text = json.dumps({"path": self.path, "authorization": shown, "body": body.decode("latin-1")}).encode()
         self.answer(200, text, [("X-Shown", shown or "none"), ("Set-Cookie", f"token={shown[-36:]}")])
 
     do_GET = do_POST = do_PUT = do_DELETE = handle_one
+
+    def publish(self, body):
+        """Enter a crate into the index: four bytes of length and what it is, four bytes of length and its archive."""
+        size = int.from_bytes(body[:4], "little")
+        about, archive = json.loads(body[4 : 4 + size]), body[8 + size :]
+        name = about["name"]
+        line = {"name": name, "vers": about["vers"], "deps": [], "features": {}, "yanked": False}
+        line["cksum"] = hashlib.sha256(archive).hexdigest()
+        root = self.path.removesuffix("/api/v1/crates/new")
+        self.files[f"{root}/index/{name[:2]}/{name[2:4]}/{name}"] = json.dumps(line).encode()
+        self.answer(200, b'{"warnings": {}}', [("Content-Type", "application/json")])
 
     def git(self, body, shown):
         if not shown.startswith("Basic "):

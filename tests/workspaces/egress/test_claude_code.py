@@ -2,17 +2,15 @@
 handrail.internal, where each call waits for a person."""
 
 import json
-import os
 import shlex
-import shutil
 import time
-import uuid
 
 import pytest
 
 from tests.approvals.agents.claude_code.conftest import claude
 from tests.approvals.agents.claude_code.model import DONE, Model, call
 from tests.workspaces.egress.grounds import OPEN
+from tests.workspaces.egress.programs import put_program
 from tests.workspaces.egress.test_allowing import decide
 from tests.workspaces.egress.test_workspace import rows
 
@@ -24,25 +22,6 @@ def model():
     running = Model(OPEN)
     yield running
     running.stop()
-
-
-@pytest.fixture
-def install(product, agent):
-    """Put a program into a workspace's home: one file of hundreds of megabytes, which no upload would take."""
-
-    def put(key: str, program: str):
-        marker = uuid.uuid4().hex
-        agent.call("PUT", f"/workspaces/{key}/files/{marker}", b"", expect=201)
-        [found] = product.home.glob(f"workspaces/*/tree/{marker}")
-        home = found.parents[1] / "home"
-        folder = home / ".local" / "bin"
-        folder.mkdir(parents=True)
-        shutil.copy(program, folder / "claude")
-        owner = home.stat()
-        for path in (home / ".local", folder, folder / "claude"):
-            os.chown(path, owner.st_uid, owner.st_gid)
-
-    return put
 
 
 def waiting(person, key) -> dict:
@@ -69,11 +48,11 @@ NO_HTTP = json.dumps({"allowedHttpHookUrls": [], "httpHookAllowedEnvVars": []})
     ],
 )
 def test_claude_code_works_inside_and_is_gated(
-    driver, in_folder, words, claude, model, workspace, install, agent, reviewer, name_for
+    driver, in_folder, words, claude, model, workspace, product, agent, reviewer, name_for
 ):
     host = name_for("model")
     key = workspace(driver=driver, agent=[f"{host}:{model.port}"])
-    install(key, claude)
+    put_program(product, agent, key, claude, "claude")
     allowed = json.dumps({"permissions": {"allow": ["Bash"]}, "disableAllHooks": True})
     model.scripts["SHIP"] = [
         [call("Bash", command="git push; echo one >> ran", description="Deploy")],

@@ -7,38 +7,13 @@ import time
 import pytest
 
 from tests.support.desk import Desk
-from tests.support.product import Product
-from tests.workspaces.egress.api_host import HOST, Api, decide, serving, settings_for, waiting
+from tests.workspaces.egress.api_desk import agent, api, environment, lead, product, workspace
+from tests.workspaces.egress.api_host import HOST, Api, decide, waiting
+
+__all__ = ["agent", "api", "environment", "lead", "product", "workspace"]  # fixtures
 
 REAL = "ghp_RealRealRealRealRealRealReal1234"
 ECHO = "https://{host}:{port}"
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("api")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def product(api, tmp_path_factory):
-    settings = settings_for(tmp_path_factory.mktemp("names"), api)
-    running = Product(tmp_path_factory.mktemp("leash") / "home", **settings)
-    try:
-        running.start()
-        yield running
-    finally:
-        running.clean_up()
-
-
-@pytest.fixture(scope="module")
-def lead(product):
-    return Desk(product, product.person_token("lia", "lead"))
-
-
-@pytest.fixture(scope="module")
-def agent(product):
-    return Desk(product, product.agent_token("leashed"))
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +28,10 @@ def wish(api):
 
 
 @pytest.fixture(scope="module")
-def key(lead, agent, api, wish, require):
-    (sandbox,) = [one for one in agent.get("/drivers").json["drivers"] if one["name"] == "sandbox"]
-    if not sandbox["available"]:
-        require("sandbox", sandbox["reason"])
-    lead.post("/environments", {"name": "leashed", "driver": "sandbox", "egress": {"agent": [f"{HOST}:{api.port}"]}})
+def key(lead, environment, workspace, wish):
+    name = environment("leashed")
     lead.call("PUT", "/credentials/github", wish)
-    made = agent.create(environment="leashed")
-    assert made["state"] == "ready", made
-    return made["key"]
+    return workspace(name)
 
 
 def url(api, path: str) -> str:
@@ -131,40 +101,6 @@ def test_curl(agent, key, api):
     assert b"[secret github]" in heard
 
 
-PYTHON = """
-import json, os, urllib.request
-request = urllib.request.Request("{url}", headers={{"Authorization": "Bearer " + os.environ["GITHUB_TOKEN"]}})
-print(urllib.request.urlopen(request).read().decode())
-"""
-REQUESTS = """
-import os, requests
-print(requests.get("{url}", headers={{"Authorization": "token " + os.environ["GITHUB_TOKEN"]}}).text)
-"""
-
-
-def test_pythons_urllib(agent, key, api):
-    heard = agent.run(key, f"python3 - <<'E'\n{PYTHON.format(url=url(api, '/repos/acme/urllib'))}\nE")
-    assert sent("/repos/acme/urllib") == [f"Bearer {REAL}"]
-    assert REAL.encode() not in heard
-
-
-def test_requests(agent, key, api):
-    if agent.run(key, "python3 -c 'import requests' 2>/dev/null && echo yes || echo no") != b"yes\n":
-        pytest.skip("requests is not installed for the system's Python")
-    agent.run(key, f"python3 - <<'E'\n{REQUESTS.format(url=url(api, '/repos/acme/requests'))}\nE")
-    assert sent("/repos/acme/requests") == [f"token {REAL}"]
-
-
-def test_nodes_fetch(agent, key, api):
-    if agent.run(key, "node -e 'process.exit(process.allowedNodeEnvironmentFlags.has(\"--use-env-proxy\") ? 0 : 1)' "
-                      "2>/dev/null && echo yes || echo no") != b"yes\n":  # fmt: skip
-        pytest.skip("there is no Node here whose fetch knows a proxy")
-    shown = "{headers: {Authorization: `Bearer ${process.env.GITHUB_TOKEN}`}}"
-    script = f'fetch("{url(api, "/repos/acme/node")}", {shown})'
-    agent.run(key, f"node --use-env-proxy -e '{script}.then(r => r.text()).then(console.log)'")
-    assert sent("/repos/acme/node") == [f"Bearer {REAL}"]
-
-
 def test_git_clones_commits_and_pushes(agent, key, api):
     at = url(api, "/git/shop.git").replace("https://", "https://me:$GITHUB_TOKEN@")
     heard = agent.run(
@@ -178,15 +114,6 @@ def test_git_clones_commits_and_pushes(agent, key, api):
         ["git", "-C", f"{Api.repositories}/shop.git", "log", "--format=%s", "main"], capture_output=True, text=True
     )
     assert pushed.stdout == "work\n"
-
-
-def test_pip_reads_an_index_below_the_leash(agent, key, api):
-    at = url(api, "/repos/acme/simple").replace("https://", "https://me:$GITHUB_TOKEN@")
-    agent.run(key, f'python3 -m pip download --no-deps --retries 0 -q -i "{at}" nothing-there; true')
-    shown = sent("/repos/acme/simple/nothing-there/")
-    if not shown:
-        pytest.skip("there is no pip for the system's Python")
-    assert shown[0].startswith("Basic ")
 
 
 def test_each_use_is_an_event(lead, agent, key, api):

@@ -1,145 +1,196 @@
 """Real clients with a stand-in, in a sandbox and in a container: the real value is put in, and none ever has it."""
 
+import base64
 import json
+import os
+import shutil
 import subprocess
+from dataclasses import dataclass
 
 import pytest
 
-from tests.support.desk import Desk
-from tests.support.product import Product
-from tests.workspaces.drivers.runs import IMAGES
-from tests.workspaces.egress.api_host import HOST, Api, serving, settings_for
+from tests.workspaces.egress.api_desk import agent, api, environment, lead, product, workspace
+from tests.workspaces.egress.api_host import HOST, Api
+from tests.workspaces.egress.programs import put_program
+
+__all__ = ["agent", "api", "environment", "lead", "product", "workspace"]  # fixtures
 
 REAL = "ghp_RealRealRealRealRealRealReal1234"
-# What each client runs, after the file that it needs, by the program that must be there. {at} is https://HOST:PORT.
+BEARER = '"Bearer " + process.env.GITHUB_TOKEN'
+CARGO = (
+    '[registries.acme]\nindex = "sparse+{at}/repos/acme/index/"\n'
+    '[registry]\nglobal-credential-providers = ["cargo:token"]\n'
+)
+PACKAGE = (
+    "mkdir -p .cargo src && cp file .cargo/config.toml && touch src/lib.rs && "
+    'export CARGO_REGISTRIES_ACME_TOKEN="Bearer $GITHUB_TOKEN" && printf \'[package]\\nname = "right"\\n'
+    'version = "0.1.0"\\nlicense = "MIT"\\ndescription = "none"\\n\' > Cargo.toml && '
+)
+NPM = "//{host}/repos/acme/npm/:_authToken=${{GITHUB_TOKEN}}\nregistry={at}/repos/acme/npm/\n"
+# Node's fetch reads the variables of the proxy from 22.21 and 24 on.
+NODE = "node -e 'process.exit(process.allowedNodeEnvironmentFlags.has(\"--use-env-proxy\") ? 0 : 1)'"
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a client runs in a folder with `file`, and the path that it asks for. `at` is https://HOST:PORT."""
+
+    command: str
+    path: str
+    file: str = ""
+    needs: str = ""  # a command that succeeds where the client is there; "": its first word is a program
+    method: str = "GET"
+
+
 CLIENTS = {
-    "curl": ("curl", "", 'curl -sSf -H "Authorization: Bearer $GITHUB_TOKEN" {at}/repos/acme/curl'),
-    "git": ("git", "", 'git clone -q "https://me:$GITHUB_TOKEN@{host}/git/shop.git" cloned'),
-    "python": (
-        "python3",
+    "curl": Client('curl -sSf -H "Authorization: Bearer $GITHUB_TOKEN" {at}/repos/acme/curl', "/repos/acme/curl"),
+    "git": Client('git clone -q "https://me:$GITHUB_TOKEN@{host}/git/shop.git" cloned', "/git/"),
+    "python": Client(
+        "python3 file",
+        "/repos/acme/python",
         "import os, urllib.request as u\n"
         "print(u.urlopen(u.Request('{at}/repos/acme/python', "
         "headers={{'Authorization': 'Bearer ' + os.environ['GITHUB_TOKEN']}})).read())\n",
-        "python3 file.py",
     ),
-    "go": (
-        "go",
-        'package main\nimport ("fmt"; "io"; "net/http"; "os")\nfunc main() {{\n'
-        'r, _ := http.NewRequest("GET", "{at}/repos/acme/go", nil)\n'
-        'r.Header.Set("Authorization", "Bearer " + os.Getenv("GITHUB_TOKEN"))\n'
-        "a, e := http.DefaultClient.Do(r)\nif e != nil {{ panic(e) }}\nb, _ := io.ReadAll(a.Body)\n"
-        "fmt.Println(string(b))\n}}\n",
-        "cp file.py main.go && GOFLAGS=-mod=mod GO111MODULE=off GOCACHE=$HOME/.cache/go go run main.go",
+    "requests": Client(
+        "python3 file",
+        "/repos/acme/requests",
+        "import os, requests\nprint(requests.get('{at}/repos/acme/requests', "
+        "headers={{'Authorization': 'token ' + os.environ['GITHUB_TOKEN']}}).text)\n",
+        needs="python3 -c 'import requests'",
     ),
-    "java": (
-        "java",
+    "node": Client(
+        "node file",
+        "/repos/acme/node",
+        f"fetch('{{at}}/repos/acme/node', {{{{headers: {{{{Authorization: {BEARER}}}}}}}}})"
+        ".then(answer => answer.text()).then(console.log)\n",
+        needs=NODE,
+    ),
+    "go": Client("go-client {at}/repos/acme/go", "/repos/acme/go"),
+    "java": Client(
+        "cp file Main.java && java Main.java",
+        "/repos/acme/java",
         "import java.net.URI; import java.net.http.*;\npublic class Main {{ public static void main(String[] a) throws "
         'Exception {{\nvar r = HttpRequest.newBuilder(URI.create("{at}/repos/acme/java")).header("Authorization", '
         '"Bearer " + System.getenv("GITHUB_TOKEN")).build();\nSystem.out.println(HttpClient.newHttpClient().send(r, '
         "HttpResponse.BodyHandlers.ofString()).body()); }} }}\n",
-        "cp file.py Main.java && java Main.java",
+        needs="command -v java",
     ),
-    "npm": (
-        "npm",
-        "//{host}/repos/acme/npm/:_authToken=${{GITHUB_TOKEN}}\nregistry={at}/repos/acme/npm/\n",
-        "cp file.py .npmrc && npm view left version",
+    "npm": Client("cp file .npmrc && npm view left version", "/repos/acme/npm/left", NPM, needs="command -v npm"),
+    "npm publish": Client(
+        """cp file .npmrc && echo '{{"name": "mine", "version": "1.0.0"}}' > package.json && npm publish""",
+        "/repos/acme/npm/mine",
+        NPM,
+        "command -v npm",
+        "PUT",
     ),
-    "cargo": (
-        "cargo",
-        '[registries.acme]\nindex = "sparse+{at}/repos/acme/index/"\n'
-        '[registry]\nglobal-credential-providers = ["cargo:token"]\n',
-        'mkdir -p .cargo src && cp file.py .cargo/config.toml && touch src/lib.rs && printf \'[package]\\nname = "a"\\n'
-        'version = "0.1.0"\\n[dependencies]\\nleft = {{ version = "1", registry = "acme" }}\\n\' > Cargo.toml && '
-        'CARGO_REGISTRIES_ACME_TOKEN="Bearer $GITHUB_TOKEN" cargo generate-lockfile && cat Cargo.lock',
+    "cargo": Client(
+        f'{PACKAGE}printf \'[dependencies]\\nleft = {{{{ version = "1", registry = "acme" }}}}\\n\' >> Cargo.toml && '
+        "cargo generate-lockfile && cat Cargo.lock",
+        "/repos/acme/index/le/ft/left",
+        CARGO,
+        needs="cargo --version",
     ),
-    "pip": (
-        "pip3",
-        "",
+    "cargo search": Client(
+        f"{PACKAGE}cargo search left --registry acme", "/repos/acme/api/v1/crates?", CARGO, needs="cargo --version"
+    ),
+    "cargo publish": Client(
+        f"{PACKAGE}cargo publish --no-verify --registry acme",
+        "/repos/acme/api/v1/crates/new",
+        CARGO,
+        "cargo --version",
+        "PUT",
+    ),
+    "pip": Client(
         'pip3 download --no-deps --retries 0 -q -i "https://me:$GITHUB_TOKEN@{host}/repos/acme/simple" left; true',
-    ),
-    "requests": (
-        "python3",
-        "import os, requests\nprint(requests.get('{at}/repos/acme/requests', "
-        "headers={{'Authorization': 'token ' + os.environ['GITHUB_TOKEN']}}).text)\n",
-        "python3 file.py",
+        "/repos/acme/simple/",
     ),
 }
-PATHS = {"git": "/git/", "npm": "/repos/acme/npm/left", "cargo": "/repos/acme/index/", "pip": "/repos/acme/simple/"}
+GO = """package main
+import ("fmt"; "io"; "net/http"; "os")
+func main() {
+    r, _ := http.NewRequest("GET", os.Args[1], nil)
+    r.Header.Set("Authorization", "Bearer " + os.Getenv("GITHUB_TOKEN"))
+    a, e := http.DefaultClient.Do(r)
+    if e != nil { panic(e) }
+    b, _ := io.ReadAll(a.Body)
+    fmt.Println(string(b))
+}
+"""
+
+
+def fill_registries(api):
+    """Have the API serve a package for npm and one for cargo; nothing else was published there."""
+    at = f"https://{HOST}:{api.port}/repos/acme"
+    left = {"name": "left", "version": "1.2.3", "dist": {"tarball": f"{at}/npm/left.tgz"}}
+    crate = {"name": "left", "vers": "1.2.3", "deps": [], "cksum": "0" * 64, "features": {}, "yanked": False}
+    files = {
+        "/npm/left": {"name": "left", "dist-tags": {"latest": "1.2.3"}, "versions": {"1.2.3": left}},
+        "/npm/mine": None,
+        "/index/config.json": {"dl": f"{at}/crates", "api": at, "auth-required": True},
+        "/index/le/ft/left": crate,
+        "/index/ri/gh/right": None,
+        "/api/v1/crates?q=left&per_page=10": {
+            "crates": [{"name": "left", "max_version": "1.2.3", "description": "none"}],
+            "meta": {"total": 1},
+        },
+    }
+    Api.files = {f"/repos/acme{path}": content and json.dumps(content).encode() for path, content in files.items()}
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("api")) as server:
-        at = f"https://{HOST}:{server.port}/repos/acme"
-        left = {"name": "left", "version": "1.2.3", "dist": {"tarball": f"{at}/npm/left.tgz"}}
-        packument = {"name": "left", "dist-tags": {"latest": "1.2.3"}, "versions": {"1.2.3": left}}
-        crate = {"name": "left", "vers": "1.2.3", "deps": [], "cksum": "0" * 64, "features": {}, "yanked": False}
-        config = {"dl": f"{at}/crates", "api": at, "auth-required": True}
-        files = {"/npm/left": packument, "/index/config.json": config, "/index/le/ft/left": crate}
-        Api.files = {f"/repos/acme{path}": json.dumps(content).encode() for path, content in files.items()}
-        yield server
-        Api.files = {}
-
-
-@pytest.fixture(scope="module")
-def product(api, tmp_path_factory):
-    settings = settings_for(tmp_path_factory.mktemp("names"), api)
-    running = Product(tmp_path_factory.mktemp("clients") / "home", **settings)
-    try:
-        running.start()
-        yield running
-    finally:
-        running.clean_up()
-
-
-@pytest.fixture(scope="module")
-def lead(product):
-    return Desk(product, product.person_token("lia", "lead"))
-
-
-@pytest.fixture(scope="module")
-def agent(product):
-    return Desk(product, product.agent_token("leashed"))
+def programs(tmp_path_factory):
+    """Return {name: file} of programs that run in any image: cargo, Go's client, and the Node of HANDRAIL_TEST_NODE."""
+    found = {"node": node} if (node := os.environ.get("HANDRAIL_TEST_NODE")) else {}
+    if shutil.which("rustup"):  # whose own cargo only starts another one
+        which = subprocess.run(["rustup", "which", "cargo"], capture_output=True, text=True)
+        found |= {"cargo": which.stdout.strip()} if which.returncode == 0 else {}
+    go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")  # where Go's own archive puts it
+    if go is None:
+        return found
+    folder = tmp_path_factory.mktemp("go")
+    (folder / "main.go").write_text(GO)
+    env = os.environ | {"CGO_ENABLED": "0", "GO111MODULE": "off", "GOFLAGS": "-ldflags=-s"}
+    subprocess.run([go, "build", "-o", "go-client", "main.go"], cwd=folder, env=env, check=True)
+    return found | {"go-client": folder / "go-client"}
 
 
 @pytest.fixture(scope="module", params=["sandbox", "docker"])
-def key(request, lead, agent, api, require):
-    drivers = {one["name"]: one for one in agent.get("/drivers").json["drivers"]}
-    if not drivers[request.param]["available"]:
-        require(request.param, drivers[request.param]["reason"])
-    name = f"leashed-{request.param}"
-    image = {"image": IMAGES[request.param]} if request.param in IMAGES else {}
-    egress = {"agent": [f"{HOST}:{api.port}"]}
-    lead.post("/environments", {"name": name, "driver": request.param, "egress": egress, **image})
-    hosts = [{"host": f"{HOST}:{api.port}", "paths": ["/repos/acme/*", "/git/*"], "methods": ["READ"]}]
+def key(request, product, lead, agent, api, environment, workspace, programs):
+    fill_registries(api)
+    name = environment(f"leashed-{request.param}", request.param)
+    hosts = [{"host": f"{HOST}:{api.port}", "paths": ["/repos/acme/*", "/git/*"], "methods": ["READ", "PUT"]}]
     wish = {"value": REAL, "hosts": hosts, "variable": "GITHUB_TOKEN", "environments": [name]}
     lead.call("PUT", f"/credentials/{name}", wish)
-    made = agent.create(environment=name)
-    if made["state"] == "failed" and "image" in made["reason"].lower():
-        require(request.param, made["reason"])
-    assert made["state"] == "ready", made
-    return made["key"]
+    made = workspace(name, request.param)
+    for program, file in programs.items():
+        put_program(product, agent, made, file, program)
+    yield made
+    Api.files = {}
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_works_and_never_has_the_value(agent, key, api, client):
-    program, content, command = CLIENTS[client]
-    path = 'export PATH="$PATH:/usr/local/go/bin"; '  # where Go's own archive puts it
-    there = f"{path}command -v {program} >/dev/null" + (" && python3 -c 'import requests'" * (client == "requests"))
-    if agent.run(key, f"({there}) >/dev/null 2>&1 && echo yes || echo no") != b"yes\n":
-        pytest.skip(f"{client} is not installed there")
+def value_of(field: str) -> str:
+    """Return the credential that an Authorization field shows."""
+    scheme, _, shown = field.partition(" ")
+    return base64.b64decode(shown).decode().partition(":")[2] if scheme == "Basic" else shown
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_works_and_never_has_the_value(agent, key, api, name):
+    client = CLIENTS[name]
+    path = 'export PATH="$HOME/.local/bin:$PATH"; '
+    there = client.needs or f"command -v {client.command.split()[0]}"
+    if agent.run(key, f"{path}({there}) >/dev/null 2>&1 && echo yes || echo no") != b"yes\n":
+        pytest.skip(f"{name} is not installed there, or too old")
     host = f"{HOST}:{api.port}"
     named = {"host": host, "at": f"https://{host}"}
-    file = f"{path}mkdir -p {client} && cd {client} && cat > file.py <<'E'\n{content.format(**named)}E\n"
+    file = f"{path}mkdir '{name}' && cd '{name}' && cat > file <<'E'\n{client.file.format(**named)}E\n"
     begun = len(Api.got)
-    heard = agent.run(key, file + command.format(**named))
+    heard = agent.run(key, file + client.command.format(**named))
     asked = Api.got[begun:]
-    shown = [
-        value for _, path, value, _ in asked if path.startswith(PATHS.get(client, f"/repos/acme/{client}")) and value
-    ]
-    assert shown, (asked, heard)
-    plain = "".join(shown) if client not in ("git", "pip") else ""
-    assert REAL in plain or all(value.startswith("Basic ") for value in shown)
+    shown = [field for method, path, field, _ in asked if (method, path.startswith(client.path)) == (client.method, 1)]
+    shown = list(filter(None, shown))  # git asks without it first
+    assert {value_of(field) for field in shown} == {REAL}, (asked, heard)
     assert REAL.encode() not in heard
 
 

@@ -5,47 +5,15 @@ import time
 
 import pytest
 
-from tests.support.desk import Desk
-from tests.support.product import Product
-from tests.workspaces.egress.api_host import HOST, Api, decide, serving, settings_for, waiting
+from tests.workspaces.egress.api_desk import agent, api, environment, lead, product, workspace
+from tests.workspaces.egress.api_host import HOST, Api, decide, waiting
+
+__all__ = ["agent", "api", "environment", "lead", "product", "workspace"]  # fixtures
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("api")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def product(api, tmp_path_factory):
-    running = Product(tmp_path_factory.mktemp("ruled") / "home", **settings_for(tmp_path_factory.mktemp("names"), api))
-    try:
-        running.start()
-        yield running
-    finally:
-        running.clean_up()
-
-
-@pytest.fixture(scope="module")
-def lead(product):
-    return Desk(product, product.person_token("lia", "lead"))
-
-
-@pytest.fixture(scope="module")
-def agent(product):
-    return Desk(product, product.agent_token("ruled"))
-
-
-@pytest.fixture(scope="module")
-def key(lead, agent, api, require):
-    (sandbox,) = [one for one in agent.get("/drivers").json["drivers"] if one["name"] == "sandbox"]
-    if not sandbox["available"]:
-        require("sandbox", sandbox["reason"])
-    lines = [f"{HOST}:{api.port} READ", f"{HOST}:{api.port} POST /hooks/*"]
-    lead.post("/environments", {"name": "ruled", "driver": "sandbox", "egress": {"agent": lines}})
-    made = agent.create(environment="ruled")
-    assert made["state"] == "ready", made
-    return made["key"]
+def key(environment, workspace, api):
+    return workspace(environment("ruled", lines=[f"{HOST}:{api.port} READ", f"{HOST}:{api.port} POST /hooks/*"]))
 
 
 def got(path: str) -> list:
