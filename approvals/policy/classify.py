@@ -39,7 +39,7 @@ def classify(
     `agent` and `environment` by name, `isolation` of the workspace, `labels` {key: value}, `targets` that a call means
     which names none, `branch` of the workspace, `at`, the time as text in RFC 3339, `on_duty`: whether somebody who may
     approve is on duty, and `undo`: inside, outside or not. What is not known of these may meet a condition, so rules
-    that make a call wait apply; with `only_stated` it meets none.
+    that make a call wait apply; with `only_stated` it meets none, but for `undo`.
     Other paths in it are relative to the workspace. Nothing in it may come from the agent itself.
     `workspace_root` is None without a workspace; then no path is inside one. `reading`: an empty dict, which may be
     given again with the same call to judge it by another policy in half the time.

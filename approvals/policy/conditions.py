@@ -37,7 +37,7 @@ class Around:
     """What is known of a call besides its words; None: not known. `targets` are those of what names none.
 
     `on_duty`: somebody who may approve it is on duty. `undo`: one of UNDONE, where that is known already.
-    `only_stated`: a condition about what is not known is not met, instead of possibly met.
+    `only_stated`: a condition about what is not known, but `undo`, is not met, instead of possibly met.
     """
 
     agent: str | None = None
@@ -283,7 +283,8 @@ class Undone:
         possible = facts.undone
         if possible <= set(self.texts):
             return YES
-        return facts.around.unknown if possible & set(self.texts) else NO
+        # Also with `only_stated`: a real call is judged before anybody knows.
+        return MAYBE if possible & set(self.texts) else NO
 
 
 def acts_at(table, facts):

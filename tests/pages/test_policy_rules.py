@@ -151,3 +151,16 @@ def test_the_policy_page_has_the_sentences_targets_and_a_trial_as_somebody(team,
     assert (asked.tier, as_agent.tier) == ("high", "critical")
     assert "It acts at production." in client.get("/policy/", tried).content.decode()
     assert client.get("/policy/", {"try": "ls"}).context["verdict"].tier == "low"
+
+
+def test_a_trial_says_whether_what_no_snapshot_undoes_can_be_undone_outside(team, lena, browser_of):
+    policies.save(START + '[[when]]\nundo = "not"\ncritical = ["calls"]\n', caller=caller_of(lena), team=team)
+    client, tried = browser_of(lena), {"try-command": "git push origin feature"}
+    chosen = {
+        undo: client.get("/policy/", tried | {"try-undo": undo}).context["verdict"] for undo in ("", "outside", "not")
+    }
+    assert {undo: verdict.tier for undo, verdict in chosen.items()} == {
+        "": "critical",
+        "outside": "high",
+        "not": "critical",
+    }

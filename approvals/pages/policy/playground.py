@@ -1,4 +1,4 @@
-"""Try a command on the Policy page: as which agent, with which label, when, and whether the kernel holds it."""
+"""Try a command on the Policy page: as which agent, with which label, when, and if it can be undone or is held."""
 
 from django import forms
 from django.utils.translation import gettext_lazy
@@ -36,6 +36,16 @@ class TryForm(forms.Form):
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
     )
+    undo = forms.ChoiceField(
+        label=gettext_lazy("What no snapshot undoes"),
+        required=False,
+        choices=[
+            ("", gettext_lazy("Not known yet")),
+            ("outside", gettext_lazy("Can be undone outside")),
+            ("not", gettext_lazy("Can't be undone")),
+        ],
+        help_text=gettext_lazy("A real call is judged before anybody knows, so the stricter rule counts."),
+    )
     held = forms.BooleanField(label=gettext_lazy("The kernel holds it"), required=False)
 
     def __init__(self, data, scope: Scope):
@@ -55,7 +65,8 @@ class TryForm(forms.Form):
         found = {"only_stated": True, "environment": self.scope.name or "", "agent": said["agent"]}
         found |= {"labels": {key: value} if said["label"] else {}, "at": (said["at"] or clock.now()).isoformat()}
         found["on_duty"] = bool(duty.people_on_duty(self.scope.team, clock.now()))
-        return found | ({"held": True} if said["held"] else {})
+        known = {"held": True} if said["held"] else {}
+        return found | known | ({"undo": said["undo"]} if said["undo"] else {})
 
     def verdict(self, policy, floor):
         """Return the policy's verdict on the command; None if it cannot be evaluated."""
