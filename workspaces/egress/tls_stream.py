@@ -12,10 +12,20 @@ import threading
 from .relay import DISCONNECTED, READ_BYTES, Peer
 
 MAX_LINE_BYTES = 256 * 1024
-RECORD_BYTES = 16 * 1024  # at most what one read of a record returns; for more, memory would be taken in vain
+RECORD_BYTES = 16 * 1024  # at most what a record holds
+SENT_BYTES = 64 * 1024  # what is written at once
+
+_thread = threading.local()
 
 
-_thread = threading.local()  # `received`: a buffer that each connection of the thread's loop reads into, in turn
+def _shared(name: str) -> memoryview:
+    """Return a buffer of READ_BYTES that each connection of the thread's loop uses in turn, never across an await.
+
+    Memory of that size that is taken anew for each piece costs more, in pages that the kernel gives, than its TLS.
+    """
+    if not hasattr(_thread, name):
+        setattr(_thread, name, memoryview(bytearray(READ_BYTES)))
+    return getattr(_thread, name)
 
 
 class Inflow(asyncio.BufferedProtocol):
@@ -43,12 +53,10 @@ class Inflow(asyncio.BufferedProtocol):
             self._received.write_eof()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if not hasattr(_thread, "received"):
-            _thread.received = memoryview(bytearray(READ_BYTES))
-        return _thread.received
+        return _shared("received")
 
     def buffer_updated(self, nbytes: int):
-        self._received.write(_thread.received[:nbytes])
+        self._received.write(_shared("received")[:nbytes])
         self._came.set()
         if self._received.pending >= READ_BYTES and not self._is_paused:
             self._is_paused = True
@@ -128,26 +136,23 @@ class TlsStream:
 
     async def _more(self, size: int) -> bytes:
         """Return what the next records hold, as far as they are here, or wait for one."""
-        pieces, left = [], size
-        while left and not self._is_over:
+        plain, got = _shared("plain")[:size], 0
+        while got < len(plain) and not self._is_over:
             try:
-                data = self._tls.read(min(left, RECORD_BYTES))
+                count = self._tls.read(len(plain) - got, plain[got:])
             except ssl.SSLWantReadError:
                 self._flush()
-                if pieces:
+                if got:
                     break
                 await self._fill()
                 continue
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                data = b""
+                count = 0
             except ssl.SSLError as error:
                 raise ConnectionResetError(f"broken TLS ({error.reason or 'no reason'})") from None
-            if data:
-                pieces.append(data)
-                left -= len(data)
-            else:
-                self._is_over = True
-        return b"".join(pieces)
+            got += count
+            self._is_over = not count
+        return bytes(plain[:got])
 
     async def _fill(self):
         if self._inflow is not None:
@@ -164,8 +169,10 @@ class TlsStream:
 
     def writelines(self, parts):
         if not self._is_closing:
-            if data := b"".join(parts):  # one record takes several parts
-                self._tls.write(data)
+            if sum(map(len, parts)) <= RECORD_BYTES:
+                parts = (b"".join(parts),)  # one record takes several
+            for part in filter(None, parts):
+                self._tls.write(part)
             self._flush()
 
     async def drain(self):
@@ -190,7 +197,7 @@ class TlsStream:
             await self.drain()
 
     def _flush(self):
-        if data := self._sent.read():
+        while data := self._sent.read(SENT_BYTES):
             self.outer.writer.write(data)
 
 
