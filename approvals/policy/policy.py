@@ -105,10 +105,12 @@ def read_policy(text):
         raise PolicyError("A policy must be text.")
     if len(text) > MAX_POLICY:
         raise PolicyError(f"A policy is at most {MAX_POLICY:,} characters long.")
+    if text.startswith("\ufeff"):
+        raise PolicyError("The policy begins with a byte order mark, which no editor shows. Save it without.")
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PolicyError(f"The policy is not valid TOML: {error}.") from None
+        raise PolicyError(f"The policy is not valid TOML: {_in_words(error, text)}.") from None
     strange = sorted(set(data) - {*KEYS, *TIERS})
     if strange:
         raise PolicyError(f"Unknown key {strange[0]!r}; a policy has {', '.join((*TIERS, *KEYS))}.")
@@ -143,6 +145,13 @@ def _rehearse(tiers):
     if not isinstance(tiers, list) or any(tier not in REHEARSABLE for tier in tiers):
         raise PolicyError(f"rehearse names one or both of the tiers {' and '.join(REHEARSABLE)}.")
     return tuple(tiers)
+
+
+def _in_words(error, text):
+    """Return what tomllib says of a text, with the line also where it ran to the end."""
+    last = text.rstrip().count("\n") + 1
+    says = str(error).replace("Cannot overwrite a value", "A key stands twice")
+    return says.replace("(at end of document)", f"(at line {last}, the last)")
 
 
 def _rules(data):

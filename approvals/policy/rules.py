@@ -137,7 +137,7 @@ def joined(words):
 def parse_rule(text, *, where="", at_target=False):
     """Parse one rule; PolicyError says what is wrong with it. `where`: the conditions of its block, if it has one."""
     if not isinstance(text, str) or not text.strip():
-        raise PolicyError("A rule must be text such as Bash(git status).")
+        raise PolicyError(f"A rule must be text such as Bash(git status), not {text!r:.60}.")
     if len(text) > MAX_RULE:
         raise PolicyError(f"A rule can have at most {MAX_RULE} characters.")
     if hidden_in(text) or "\n" in text:

@@ -31,6 +31,10 @@ def test_an_unknown_mode_is_refused():
     ("text", "says"),
     [
         ("mode = ", "not valid TOML"),
+        ("low = []\nlow = ['Bash(ls)']\n", r"A key stands twice \(at line 2"),
+        ("high = [\n  'Bash(ls)',\n", "at line 2, the last"),
+        ("\ufefflow = []", "begins with a byte order mark"),
+        ("low = ['Bash(ls)', 5]", r"status\), not 5\."),
         ('rules = ["Bash(ls)"]', "Unknown key 'rules'"),
         ('low = "Bash(ls)"', "low must be a list"),
         ("low = [1]", "A rule must be text"),
