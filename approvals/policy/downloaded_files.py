@@ -22,7 +22,7 @@ class DownloadedFiles:
     files: dict = field(default_factory=dict)
     folders: dict = field(default_factory=dict)
     unpacked: dict = field(default_factory=dict)  # those folders that stay suspect in later calls
-    told: set = field(default_factory=set)  # paths that are written to the entry of an earlier command
+    noted: set = field(default_factory=set)  # paths that are written to the entry of an earlier command
     descriptors: dict = field(default_factory=dict)  # {number: host} that the shell has open
     entered: str = ""  # the host of a folder with an unknown name that the shell is in
 

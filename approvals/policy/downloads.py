@@ -38,7 +38,7 @@ class Downloads(DownloadedRuns):
     def of(cls, world, reader):
         files = {path: host for path, host in world.downloaded.items() if not path.endswith("/")}
         folders = {path: host for path, host in world.downloaded.items() if path.endswith("/")}
-        return cls(world, files, folders, told=set(world.downloaded), reader=reader)
+        return cls(world, files, folders, noted=set(world.downloaded), reader=reader)
 
     def note(self, simple, around=()):
         """Set what a command prints and runs of what came from the network, and remember what it writes.
@@ -106,13 +106,13 @@ class Downloads(DownloadedRuns):
         ran, _ = self._read(simple, text.replace(OPAQUE, "x"), "") or ("", "")
         for word in words if ran else ():
             self.add(self.files, simple, word.text, ran)
-            self.told |= set(self.files) - before  # later calls look at the file itself
+            self.noted |= set(self.files) - before  # later calls look at the file itself
 
     def _tell(self, simple):
         """Write the files that it brought to the command's entry, for the calls after this one."""
         named = self.files | {folder.rstrip("/") + "/": host for folder, host in self.unpacked.items()}
-        new = {path: host for path, host in named.items() if path not in self.told and OPAQUE not in path}
-        self.told |= set(new)
+        new = {path: host for path, host in named.items() if path not in self.noted and OPAQUE not in path}
+        self.noted |= set(new)
         simple.brings |= new
 
     def close(self, compound, parts):

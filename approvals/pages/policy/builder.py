@@ -203,8 +203,8 @@ def _meaning(rule: RuleForm) -> str:
     block = rule.block()
     rules = {tier: block.pop(tier) for tier in TIERS if tier in block}
     conditions = {key: [value if isinstance(value, str) else json.dumps(value)] for key, value in block.items()}
-    told = {"conditions": conditions, "rules": rules, "labels": rules, "mode": "", "is_floor": False}
-    return sentences.of_blocks([told])[0].text
+    single = {"conditions": conditions, "rules": rules, "labels": rules, "mode": "", "is_floor": False}
+    return sentences.of_blocks([single])[0].text
 
 
 def _number(text) -> int:

@@ -172,16 +172,16 @@ def words_of(act):
     flags = act.flags if act.operands[cut:] else [*act.flags, *act.others[:MAX_DETAILS]]
     said = " ".join(filter(None, [said, *dict.fromkeys(flags)]))
     details = [*act.places, *([] if act.secret else act.details[:MAX_DETAILS])] if limit else []
-    told = [f"{label} {_shown(value)}" for label, value in details if not SECRET_NAME.search(label) and _shown(value)]
+    listed = [f"{label} {_shown(value)}" for label, value in details if not SECRET_NAME.search(label) and _shown(value)]
     inner = f" -- {' '.join(filter(None, map(_shown, act.inner[:6])))}" if act.inner and not act.secret else ""
     carried_out = "".join(f": {_shown(text)}" for text in act.texts[:1] if not act.secret)
-    return said + "".join(f", {each}" for each in told) + inner + carried_out
+    return said + "".join(f", {each}" for each in listed) + inner + carried_out
 
 
 def shown_words(words):
     """Return a command that runs elsewhere, as a headline may hold it: its first words, without what may be secret."""
-    told = " ".join(filter(None, map(_shown, words[:8])))
-    return told[: LONGEST + 20] + (" …" if len(words) > 8 else "")
+    listed = " ".join(filter(None, map(_shown, words[:8])))
+    return listed[: LONGEST + 20] + (" …" if len(words) > 8 else "")
 
 
 def _shown(text, secret=False):

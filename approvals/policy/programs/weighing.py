@@ -59,17 +59,17 @@ def _with_act(act, said, loses, found):
         )
         found = [*found, Effect("remote", says, "high", "no", spelled=tuple(act.path), title=own)]
     headline = f"{said} ({_by(act)})" if said and not said.startswith(f"Run {act.name}") else said
-    told = []
+    titled = []
     for effect in found:
         if effect.kind not in TELLING or TIERS.index(effect.tier) < TIERS.index("high"):
-            told.append(effect)
+            titled.append(effect)
             continue
         if effect.kind in CHANGING and TIERS.index(effect.tier) < TIERS.index(tier):
             effect = replace(effect, tier=tier)
         suffix = " (remote)" if effect.kind == "remote" else ""
         title = effect.title or headline or acts.title(act, suffix)
-        told.append(replace(effect, title=title, loses=effect.loses or loses))
-    return told
+        titled.append(replace(effect, title=title, loses=effect.loses or loses))
+    return titled
 
 
 def _runs_package(effect, act):
