@@ -13,7 +13,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from approvals.actions import gate
 from approvals.models import Status
-from approvals.protocols.aap import instances, registrations, requests, updates, wire
+from approvals.protocols.aap import conversation, instances, registrations, requests, updates, wire
 from approvals.protocols.aap.instances import AapCaller
 from dashboard.database.threads import query_in_thread
 from dashboard.door.entering import let_in
@@ -86,6 +86,7 @@ def _answer(pk, caller) -> str:
     """Return the request as it is now, as JSON, and record that its agent has heard of its end."""
     found = requests.find(pk, caller)
     gate.mark_end_heard(found.action, caller)
+    conversation.note_end(found, caller)
     return wire.as_json(found)
 
 
@@ -99,6 +100,7 @@ async def ask(request, caller):
 
     def create():
         made, is_new = requests.create(requests.parse(_body_of(request)), _key_of(request), caller)
+        conversation.note_asked(made, caller)
         return 201 if is_new else 200, _answer(made.pk, caller)
 
     return await sync_to_async(create)()

@@ -43,7 +43,7 @@ def as_json(request: AapRequest) -> str:
 
 def _state(request: AapRequest) -> dict:
     action = request.action
-    status, note = _answer(request)
+    status, note = answer_of(request)
     if status == "pending":
         return {"status": status}
     decided_at = _decided(request)
@@ -53,8 +53,8 @@ def _state(request: AapRequest) -> dict:
     found = {"status": status, "decision": decision | {"expires_at": time(action.consume_by)}}
     if action.consumed_at:
         used = {"consumed_at": time(max(action.consumed_at, decided_at))}
-        if action.status in (Status.SUCCEEDED, Status.FAILED):
-            told = {"note": said} if (said := action.result.get("note")) else {}
+        if (outcome := outcome_of(request)) is not None:
+            told = {"note": outcome[1]} if outcome[1] else {}
             used["outcome"] = {"status": str(action.status), "reported_at": time(action.ended_at)} | told
         found["consumption"] = used
     return found
@@ -69,7 +69,14 @@ def _decided(request: AapRequest) -> datetime:
     return max(request.action.decided_at or request.action.ended_at, request.created_at)
 
 
-def _answer(request: AapRequest) -> tuple[str, str]:
+def outcome_of(request: AapRequest) -> tuple[bool, str] | None:
+    """Return how the agent says that the call ended: whether it succeeded, and its note; None if it has not said."""
+    action = request.action
+    is_told = action.consumed_at is not None and action.status in (Status.SUCCEEDED, Status.FAILED)
+    return (action.status == Status.SUCCEEDED, action.result.get("note", "")) if is_told else None
+
+
+def answer_of(request: AapRequest) -> tuple[str, str]:
     """Return the protocol's status and a note for the agent."""
     action = request.action
     if action.status == Status.PENDING or (action.is_carried_out and action.ended_at is None):

@@ -196,7 +196,7 @@ def test_files_of_odd_names_and_forms_are_refused(asker):
 
 
 def test_a_time_out_may_be_huge(asker):
-    assert asker.ask("POST", f"sandboxes/{asker.key}/timeout", b'{"timeout": 1%s}' % (b"0" * 400)).status == 204
+    assert asker.ask("POST", f"sandboxes/{asker.key}/timeout", b'{"timeout": 999999999999999999}').status == 204
 
 
 def test_a_program_that_a_signal_without_a_name_ended_says_so(asker):
