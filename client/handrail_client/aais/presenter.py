@@ -11,7 +11,7 @@ from aais.core import ApprovalError
 from aais.liveness import Liveness
 
 from handrail_client import json_text
-from handrail_client.actions import LONGEST, Action
+from handrail_client.actions import LONGEST, Action, bounded
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError, NotAllowed, Refused
 
@@ -29,13 +29,14 @@ class Presenter:
     scope "once", so one that offers no such choice is left to others, as is one whose process has ended. Without an
     answer it stays pending until its `expires_at`. After a restart the same questions are found again. If a person
     edits a call, the request is denied, `reason` names the edited call, and a request for exactly that one is approved.
+    What is asked and how it ends is posted as messages of the request's session (`origin.session_id`).
     As a context manager it works in a thread; `look` does one round.
     """
 
     def __init__(self, authority, desk: Handrail, *, tools: dict[str, str] | None = None, pause: float = 2):
         self.authority, self.desk, self.tools, self.pause = authority, desk, tools or {}, pause
         self._asked: dict[str, Action] = {}  # by the request's id
-        self._used: dict[str, Action] = {}  # approved and used here
+        self._used: dict[str, tuple[Action, dict]] = {}  # approved and used here, with their requests
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="handrail-aais", daemon=True)
 
@@ -53,8 +54,10 @@ class Presenter:
 
     def report(self, request_id: str, succeeded: bool, note: str = ""):
         """Say how the action of a request that was approved here ended."""
-        if action := self._used.pop(request_id, None):
+        action, request = self._used.pop(request_id, (None, {}))
+        if action:
             self.desk.report_quietly(action, succeeded, note)
+            self._post_result(request, succeeded, note)
 
     def look(self):
         """Ask about new requests, and resolve those that are decided. HandrailError, ApprovalError."""
@@ -102,15 +105,31 @@ class Presenter:
                 return approved
         # A question that has expired is asked once more, not found again.
         key = f"{self.authority.stream}/{request['id']}" + (f"/{again.id}" if again else "")
-        return self.desk.ask(
+        asked = self.desk.ask(
             self._tool(action),
             dict(action["arguments"]),
             key=hashlib.sha256(key.encode()).hexdigest(),
-            reasoning="\n".join([action["summary"], *request["risk"]["reasons"]]),
+            reasoning=_words(request),
             session=request["origin"]["session_id"],
+            call_id=request["id"],
             cwd=action.get("working_directory"),
             expires_in_s=int(min(max(1, _seconds(request, since=_time(request["created_at"]))), LONGEST)),
         )
+        self._post(request, "assistant", _words(request), id=bounded(f"{self.authority.stream}/{request['id']}"))
+        about = {"tool": bounded(self._tool(action)), "call_id": request["id"]}
+        self._post(request, "assistant", dict(action["arguments"]), kind="call", **about)
+        return asked
+
+    def _post_result(self, request: dict, succeeded: bool, words: str):
+        tool = bounded(self._tool(request["action"]))
+        self._post(request, "tool", words, kind="result", ok=succeeded, tool=tool, call_id=request["id"])
+
+    def _post(self, request: dict, role: str, content: str | dict, **about):
+        """Add a message to the request's session, once; that the desk does not keep it changes nothing else."""
+        try:
+            self.desk.sessions.post(request["origin"]["session_id"], role, content, **about)
+        except (HandrailError, ValueError, TypeError) as error:  # a content that is no JSON, such as NaN
+            logger.warning("A message of the session of %s is not kept: %s", request["id"], error)
 
     def _tool(self, action: dict) -> str:
         return self.tools.get(action["name"], action["name"])
@@ -123,7 +142,7 @@ class Presenter:
         elif asked.status == "approved" and approved == _call(action["name"], action["arguments"]):
             # Used before the authority hears of it: if this process ends in between, the request is denied then.
             try:
-                self._used[request["id"]] = self.desk.use(asked)
+                self._used[request["id"]] = self.desk.use(asked), request
             except NotAllowed as error:
                 self._resolve(request, "deny", asked, str(error))
             else:
@@ -143,6 +162,8 @@ class Presenter:
             for name, more in ((REASONS, {request["id"]: reason} if reason else {}), (EDITED, edited or {})):
                 kept = opened.get_extension(name, {}) | more
                 opened.set_extension(name, dict(list(kept.items())[-MAX_KEPT:]))
+        if decision != "approve":
+            self._post_result(request, False, reason)
 
     def _withdraw(self, request_id: str):
         """Cancel the question of a request that was resolved elsewhere."""
@@ -150,6 +171,11 @@ class Presenter:
         if asked.status == "pending":
             with suppress(HandrailError):
                 self.desk.cancel(asked)
+
+
+def _words(request: dict) -> str:
+    """Return why the action is wanted, as the harness tells it."""
+    return "\n".join([request["action"]["summary"], *request["risk"]["reasons"]])
 
 
 def _time(text: str) -> datetime:

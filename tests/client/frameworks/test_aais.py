@@ -114,6 +114,31 @@ def test_one_process_asks_waits_runs_and_reports(program, beside, person, name, 
     assert person.status(asked) == "succeeded"
 
 
+def test_the_session_of_a_request_has_its_words_its_call_and_its_end(step, program, beside, person, name, desk):
+    step("ask", "apr-1", "sudo one")
+    for _ in range(2):
+        step("look")
+    person.decides(person.sees(name), "deny", comment="Not on a Friday.")
+    step("look")
+    running = beside(program, "aais_program", "run", "apr-2", "sudo -n true; true")
+    person.decides(person.sees(name), "approve")
+    assert running.result().returncode == 0
+    [session] = desk.sessions.all(session="s-1")
+    told = list(desk.sessions.messages(session["id"]))
+    assert [(one["kind"], one["call_id"], one["ok"]) for one in told] == [
+        ("text", "", None),
+        ("call", "apr-1", None),
+        ("result", "apr-1", False),
+        ("text", "", None),
+        ("call", "apr-2", None),
+        ("result", "apr-2", True),
+    ]
+    assert told[0]["text"] == "As asked\nruns a program"
+    assert "sudo one" in told[1]["text"]
+    assert told[1]["action"] is not None
+    assert "Not on a Friday." in told[2]["text"]
+
+
 @pytest.mark.parametrize("mode", ["closes", "500", "{}", "garbage"])
 def test_nothing_is_resolved_when_no_desk_answers(step, program, line, resolution, mode):
     step("ask", "apr-1", "echo hello")
