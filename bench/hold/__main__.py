@@ -119,9 +119,10 @@ async def decided_one_by_one(desk: Desk, cards: list[dict], held: dict[str, asyn
     """Return the seconds from each decision, as it is sent, until its hook has heard it."""
     taken = []
     for card in cards:
+        whole = await desk.call("GET", f"/actions/{card['id']}", desk.person)
         began = time.perf_counter()
         await desk.approve(card)
-        _, heard = await held[card["arguments"]["command"]]
+        _, heard = await held[whole["arguments"]["command"]]
         taken.append(heard - began)
         await asyncio.sleep(PAUSE)
     return taken
