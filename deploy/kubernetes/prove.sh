@@ -99,7 +99,7 @@ k create -f - >/dev/null <<'JSON'
  "spec": {"podSelector": {"matchLabels": {"handrail.dev/prove": "held"}}, "policyTypes": ["Ingress", "Egress"]}}
 JSON
 sleep 3 # a network plug-in needs a moment to learn of a policy
-ask="if nc -w 3 $api 443 </dev/null; then echo reached; else echo not reached; fi"
+ask="if nc -w 3 $api 443 </dev/null 2>/dev/null; then echo reached; else echo not reached; fi"
 pod open "$ask" >/dev/null
 pod held "sleep 2; $ask" >/dev/null
 row 'without a policy a pod reaches the API server' "$(printed open | tail -n 1)" -
