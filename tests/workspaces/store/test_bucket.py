@@ -5,8 +5,11 @@ import os
 import shutil
 import threading
 import time
+from contextlib import suppress
 
+import obstore
 import pytest
+from obstore.exceptions import BaseError
 from obstore.store import MemoryStore
 
 from tests.support.buckets import s3rver
@@ -117,6 +120,31 @@ def test_several_winners_of_one_race_are_refused():
 
     with pytest.raises(Unfit, match="8 of 8 writers at once"):
         prove(Slow(MemoryStore(), "s3://slow/x", patience=0))
+
+
+@pytest.fixture
+def answers_get_lost(monkeypatch):
+    """The answer to each first put gets lost, and obstore repeats the put."""
+    put = obstore.put
+
+    def repeated(*what, **how):
+        with suppress(BaseError):
+            put(*what, **how)
+        return put(*what, **how)
+
+    monkeypatch.setattr(obstore, "put", repeated)
+
+
+def test_a_writer_does_not_lose_to_its_own_first_try(hosts, work, answers_get_lost, tmp_path):
+    other = Client(MemoryStore(), "s3://memory/other", patience=0)
+    BucketBlobs(other, Copies(tmp_path / "of-other", 1 << 30)).create()  # with its proof, in which eight race
+    with pytest.raises(Changed):
+        other.create("head", b"another one's")
+    store = hosts.open()
+    tree = store.snapshot(LocalTree(work)).tree
+    assert content(hosts.open(), tree) == content(store, tree)
+    with pytest.raises(Changed):
+        hosts.client.replace("head", b"another one's", "a tag of before")
 
 
 def test_a_sound_bucket_passes_and_nothing_is_left(s3):

@@ -127,11 +127,6 @@ class BucketBlobs(Blobs):
             try:
                 tag = self.client.replace("head", data, read.tag) if read.tag else self.client.create("head", data)
                 return self._keep(Read(data, tag))
-            except Changed:
-                now = self.head()
-                if now.data == data:  # only the answer to an earlier attempt was lost
-                    return now
-                raise
             except Unreachable:
                 if time.monotonic() >= deadline:
                     raise

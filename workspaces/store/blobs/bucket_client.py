@@ -1,7 +1,7 @@
 """The requests that a store makes of an S3 bucket, with errors in words.
 
 Requests that may be repeated are repeated for some time while the bucket does not answer. Those with a precondition are
-not: their caller reads what is there now.
+repeated by obstore alone, a few times, and of one that is refused then the object says whose it is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -148,13 +148,26 @@ class Client:
 
     def create(self, name: str, data: bytes) -> str:
         """Write an object that must not be there yet; return its tag. Raise Changed."""
-        with self._in_words(name):
-            return obstore.put(self._store, name, data, mode="create", use_multipart=False)["e_tag"]
+        return self._put_if(name, data, "create")
 
     def replace(self, name: str, data: bytes, tag: str) -> str:
         """Replace an object that must still have this tag; return the new one. Raise Changed."""
-        with self._in_words(name):
-            return obstore.put(self._store, name, data, mode={"e_tag": tag}, use_multipart=False)["e_tag"]
+        return self._put_if(name, data, {"e_tag": tag})
+
+    def _put_if(self, name: str, data: bytes, mode) -> str:
+        """Write an object under a precondition; return its tag. Raise Changed.
+
+        obstore repeats a put whose answer got lost, and its own first try can make the precondition untrue.
+        """
+        try:
+            with self._in_words(name):
+                return obstore.put(self._store, name, data, mode=mode, use_multipart=False)["e_tag"]
+        except Changed:
+            with suppress(FileNotFoundError):
+                there, tag = self.get(name)
+                if there == data:
+                    return tag
+            raise
 
     def delete(self, names: Iterable[str]) -> None:
         names = list(names)
