@@ -184,7 +184,7 @@ SHORTENED = {
     "workspaces/drivers/microvm/driver.py": "the host name inside, and 128 bits",
     "workspaces/drivers/microvm/templates.py": "of an installation on this host, from its own path",
     "workspaces/drivers/kubernetes/driver.py": "64 bits of a hash",
-    "workspaces/drivers/kubernetes/namespaces.py": "32 bits of a hash, after the first letters of the team's own name",
+    "workspaces/drivers/kubernetes/namespaces.py": "32 bits of a hash; labels with the whole slug tell teams apart",
     "workspaces/drivers/kubernetes/pods.py": "names of pods, with a hash of the whole name of the Run",
     "workspaces/drivers/sandbox/driver.py": "the host name inside",
     "workspaces/lifecycle/creation.py": "an environment is used only if its content is what was asked for",

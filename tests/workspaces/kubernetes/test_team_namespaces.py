@@ -9,7 +9,7 @@ from tests.support.kubernetes import kubeconfig_of
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import OPTIONS
 from workspaces.drivers.base import DriverError
-from workspaces.drivers.kubernetes.cluster import Cluster
+from workspaces.drivers.kubernetes.cluster import Cluster, Missing
 from workspaces.drivers.kubernetes.namespaces import COPIED, OF, TEAM, Namespaces
 
 RBAC = "rbac.authorization.k8s.io"
@@ -24,11 +24,57 @@ TEAMS = ("payments", "search")
         ("Web_Shop", "agents-web-shop-ccc8726f"),
         ("web-shop", "agents-web-shop"),
         ("x" * 64, "agents-xxxxxxxxxxxx-7ce10097"),
+        ("web-shop-ccc8726f", "agents-web-shop-ccc-9eefcbb6"),
     ],
 )
 def test_a_team_has_a_name_that_a_namespace_can_have(slug, name):
     found = Namespaces(Cluster("agents"), shared=False).name_of(slug)
     assert found == name
+
+
+@pytest.fixture
+def empty(monkeypatch):
+    """A cluster without anything but accounts, in the place of a real one."""
+    from lightkube.resources.core_v1 import ServiceAccount
+
+    class Api:
+        def __init__(self):
+            self.kept = {}
+
+        def get(self, kind, name, namespace=""):
+            if kind is not ServiceAccount and (kind, namespace, name) not in self.kept:
+                raise Missing(f"The cluster has no {name}.")
+            return self.kept.get((kind, namespace, name), kind())
+
+        def create(self, made, namespace=""):
+            return self.kept.setdefault((type(made), namespace, made.metadata.name), made)
+
+        def list(self, kind, **which):
+            return []
+
+    api = Api()
+    monkeypatch.setattr("workspaces.drivers.kubernetes.cluster._client", lambda *_: api)
+
+
+def test_two_teams_whose_names_are_shortened_to_one_do_not_share_it(empty):
+    first, second = "Research_Department_48834", "Research_Department_68169"
+    found = Namespaces(Cluster("agents"), shared=False)
+    assert found.keep(first) == found.name_of(second) == "agents-research-dep-747268a7"
+    for asked in (found, Namespaces(Cluster("agents"), shared=False)):
+        with pytest.raises(DriverError, match=f"is not labelled as that of the team {second}"):
+            asked.keep(second)
+        assert asked.keep(first) == "agents-research-dep-747268a7"
+
+
+def test_a_team_does_not_get_the_configured_namespace_by_its_name(empty):
+    from lightkube.resources.core_v1 import Namespace
+
+    base = "a" * 40
+    found = Namespaces(Cluster(f"{base}-payments"), shared=False)
+    with found.cluster.asked() as client:
+        client.create(Namespace.from_dict({"metadata": {"name": f"{base}-payments"}}))
+    with pytest.raises(DriverError, match="is not labelled as that of the team payments"):
+        found.keep("payments")
 
 
 def names(base: str) -> list[str]:

@@ -6,6 +6,7 @@ of containers). What is there already is left as it is. An account that may not 
 """
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -19,6 +20,8 @@ LONGEST_NAME, LONGEST_BASE, LONGEST_TEAM = 63, 40, 12  # the last of a slug that
 KEPT_S = 300.0  # for which a namespace that was furnished is not looked at again
 READY_S = 15.0  # in which a new namespace has its account, and this account its rights in it
 LOOK_S = 0.1
+SHORTENED = re.compile(r"-[0-9a-f]{8}\Z")  # how a slug that no namespace can have ends, and no other
+LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")  # of slugs, those that a label can have
 NOT_MADE = (
     "The team {team} has no namespace {name} that this account may use: {why} Somebody who may has to run `kubectl "
     "create namespace {name}` and `kubectl label namespace {name} {labels}`, and to give the account of the runner "
@@ -42,24 +45,28 @@ class Namespaces:
 
     def __init__(self, cluster: Cluster, *, shared: bool):
         self.cluster, self.shared = cluster, shared
-        self._kept: dict[str, float] = {}  # name: when it was last found to be furnished
+        self._kept: dict[str, float] = {}  # slug of a team: when its namespace was last found to be furnished
 
     def name_of(self, team: str) -> str:
         """Return the namespace of a team, by its slug; "" is that of what belongs to no team."""
-        if self.shared or not team:
+        if not self._has_own(team):
             return self.cluster.namespace
-        return "-".join(self._parts(team))
+        base, plain = self.cluster.namespace[:LONGEST_BASE], team.lower().replace("_", "-").strip("-")
+        if plain == team and len(f"{base}-{team}") <= LONGEST_NAME and not SHORTENED.search(team):
+            return f"{base}-{team}"
+        digest = hashlib.sha256(team.encode()).hexdigest()[:8]
+        return f"{base}-" + f"{plain[:LONGEST_TEAM].strip('-')}-{digest}".strip("-")
 
     def keep(self, team: str) -> str:
         """Make sure that the team's namespace is there with its walls; return its name, or raise DriverError."""
         name = self.name_of(team)
-        if name == self.cluster.namespace or time.monotonic() - self._kept.get(name, -KEPT_S) < KEPT_S:
+        if not self._has_own(team) or time.monotonic() - self._kept.get(team, -KEPT_S) < KEPT_S:
             return name
         self._make(name, team)
-        for what, made in self._furniture(name):
+        for what, made in self._furniture(name, team):
             self._put(name, team, what, made)
         self._await_account(name, team)
-        self._kept[name] = time.monotonic()
+        self._kept[team] = time.monotonic()
         return name
 
     def note(self) -> str:
@@ -67,16 +74,13 @@ class Namespaces:
         words = SHARED if self.shared else EACH if self._may_make() else MAY_NOT
         return words.format(base=self.cluster.namespace)
 
-    def _parts(self, team: str) -> tuple[str, str]:
-        """Return what of the configured namespace's name and what of the team's slug is in the team's."""
-        base, plain = self.cluster.namespace[:LONGEST_BASE], team.lower().replace("_", "-").strip("-")
-        if plain == team and len(f"{base}-{team}") <= LONGEST_NAME:
-            return base, team
-        digest = hashlib.sha256(team.encode()).hexdigest()[:8]
-        return base, f"{plain[:LONGEST_TEAM].strip('-')}-{digest}".strip("-")
+    def _has_own(self, team: str) -> bool:
+        return bool(team) and not self.shared
 
     def _labels(self, team: str) -> dict[str, str]:
-        return {OF: self.cluster.namespace, TEAM: self._parts(team)[1]} | RESTRICTED
+        """Return the labels of a team's namespace. No two slugs share them, though two may be shortened to one name."""
+        slug = team if LABEL.fullmatch(team) else f"sha256.{hashlib.sha256(team.encode()).hexdigest()[:56]}"
+        return {OF: self.cluster.namespace, TEAM: slug} | RESTRICTED
 
     def _make(self, name: str, team: str) -> None:
         labels = self._labels(team)
@@ -110,7 +114,7 @@ class Namespaces:
         except Exists:
             return self._find(name)
 
-    def _furniture(self, name: str) -> Iterator[tuple[str, Callable]]:
+    def _furniture(self, name: str, team: str) -> Iterator[tuple[str, Callable]]:
         """Yield (what it is, how it is made), rights first: the rest needs them."""
         from lightkube.resources.core_v1 import LimitRange, ResourceQuota
         from lightkube.resources.networking_v1 import NetworkPolicy
@@ -118,11 +122,21 @@ class Namespaces:
 
         there = self.cluster.within(name)
         for kind in (RoleBinding, ResourceQuota, LimitRange):
-            for pattern in self.cluster.listed(kind, labels={COPIED: "true"}):
+            for pattern in self._patterns(kind, name, team):
                 yield f"{kind.__name__} {pattern.metadata.name}", lambda like=pattern: _copy(like, there)
         policy = self.cluster.get(NetworkPolicy, POLICY_NAME)
         made = policy or NetworkPolicy.from_dict({"metadata": {"name": POLICY_NAME}, "spec": POLICY})
         yield f"NetworkPolicy {POLICY_NAME}", lambda: _copy(made, there)
+
+    def _patterns(self, kind, name: str, team: str) -> list:
+        """Return the objects of the configured namespace that each team's gets."""
+        try:
+            return self.cluster.listed(kind, labels={COPIED: "true"})
+        except BackendLost:
+            raise
+        except DriverError as error:
+            what = f"each {kind.__name__} of {self.cluster.namespace} with the label {COPIED}"
+            raise DriverError(NOT_FURNISHED.format(name=name, team=team, what=what, why=error)) from error
 
     def _put(self, name: str, team: str, what: str, made: Callable) -> None:
         """Make a piece of furniture. Rights that were given a moment ago may still be unknown to the API server."""
