@@ -6,11 +6,18 @@ import pytest
 
 from tests.support.desk import Desk
 from tests.workspaces.drivers.runs import IMAGES, why_not
+from workspaces.api.schemas import WorkspaceOut
+from workspaces.store.watch import Watched, kernels
 
 
 @pytest.fixture(scope="module")
 def desk(product):
     return Desk(product, product.agent_token("watching", team="watching"))
+
+
+def test_the_api_names_the_ways_in_which_files_are_watched():
+    ways = " | ".join(sorted({way.how for way in kernels.WAYS} | {Watched().how}))
+    assert WorkspaceOut.model_fields["watching"].description.startswith(f"{{how: {ways}, why}}: ")
 
 
 @pytest.mark.parametrize("driver", ["sandbox", "docker"])
