@@ -209,6 +209,23 @@ def test_a_full_queue_makes_the_next_snapshot_walk(store, tree, work, watched, m
     assert store.read(taken.tree, b"src/main.py") == b"lost"
 
 
+def test_a_full_queue_during_a_proof_is_no_alarm(store, tree, work, watched, monkeypatch):
+    settle = watched.settle
+
+    def settle_late(*found):
+        watched.lose("the queue of events overflowed")
+        return settle(*found)
+
+    monkeypatch.setattr(watched, "note_changes", lambda inodes: None)
+    monkeypatch.setattr(watched, "settle", settle_late)
+    (work / "src" / "main.py").write_text("of a lost event")
+    proven = store.snapshot(tree, thorough=True)
+    assert store.read(proven.tree, b"src/main.py") == b"of a lost event"
+    assert (watched.how, watched.alarms) == ("fanotify", 0)
+    monkeypatch.undo()
+    assert store.snapshot(tree).looked_at.walked > 5
+
+
 def test_it_can_be_switched_off(store, tree):
     tree.watched = Watched(off="HANDRAIL_WATCH=off")
     assert [store.snapshot(tree).looked_at.watched for _ in range(2)] == [0, 0]

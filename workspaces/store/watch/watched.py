@@ -227,11 +227,14 @@ class Watched:
             self._dirty |= hints.dirty
 
     def settle(self, hints: Hints, scan: WatchedScan) -> list[str]:
-        """Take over what a scan found. Return the paths that a PROOF found changed and no event had named."""
+        """Take over what a scan found. Return the paths that a PROOF found changed and no event had named.
+
+        None where events got lost meanwhile, since any may have named them; the next snapshot walks.
+        """
         self.kernel.collect_opens()
         self.kernel.collect_changes()
         with self._lock:
-            missed = self._missed(hints, scan) if hints.mode == PROOF else []
+            missed = self._missed(hints, scan) if hints.mode == PROOF and not self._lost else []
             if hints.mode == WATCHED:
                 self._update(scan)
             else:
