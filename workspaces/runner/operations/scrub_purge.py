@@ -21,7 +21,7 @@ class ScrubPurge(WithValue):
         live, unread = await live_files(job.daemon, team, wanted, lambda: tick("files", done.total))
         done.kept += live
         more, elsewhere = await on_other_hosts(job, team, wanted, purge=True, tick=lambda: tick("files", done.total))
-        for place in places.without_twins(done.removed, more):
+        for place in places.without_twins(done.removed + done.kept, more):
             done.add(place)
         done.not_searched += unread + elsewhere
         if done.trees:

@@ -37,9 +37,20 @@ class Place:
 
 
 def without_twins(places: list[Place], more: list[Place]) -> list[Place]:
-    """Return those of `more` that are not in `places`: a program's output may be on two hosts and in the bucket."""
-    known = {(place.kind, place.pk) for place in places if place.pk}
-    return [place for place in more if (place.kind, place.pk) not in known]
+    """Return those of `more` that are not in `places`: a program's output may be on two hosts and in the bucket.
+
+    One that a purge removed is no twin of one that it left on another host.
+    """
+    known, found = {_identity(place) for place in places}, []
+    for place in more:
+        if not place.pk or _identity(place) not in known:
+            found.append(place)
+        known.add(_identity(place))
+    return found
+
+
+def _identity(place: Place) -> tuple:
+    return place.kind, place.pk, place.why_kept
 
 
 def outcome(places: list[Place], not_searched: Iterable[str]) -> dict:
