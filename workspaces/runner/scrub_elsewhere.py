@@ -63,6 +63,8 @@ async def _outcome_of(job, team, wanted: Wanted, row: Runner, *, purge: bool, ti
 def _ask(row: Runner, team, job, wanted: Wanted, purge: bool) -> str:
     if not row.address:
         raise Problem(503, "it has no HANDRAIL_RUNNER_ADDRESS")
+    # Nobody goes on with the part of a host that went away, and a team has one part at a time.
+    Operation.objects.open().filter(team=team, kind=ON_HOST).exclude(runner__in=Runner.objects.alive()).delete()
     args = {"keyed_hash": wanted.fingerprint, "purge": purge}
     asked = {"value": wanted.value, "kind": ON_HOST, "args": args, "by": job.by.as_json}
     lead, body = leads.of_row(row), json.dumps(asked).encode()
