@@ -128,7 +128,10 @@ def _ask_text(desk: Handrail, name: str, given: dict) -> str:
 
 
 def _bounded(answer: dict) -> str:
-    """Return the answer as JSON, with only its first lines or rows if it is too long for a model to read."""
+    """Return the answer as JSON, with only its first lines or rows if it is too long for a model to read.
+
+    Of a single row that is too long, only the beginnings of its texts.
+    """
     text = json_text.dumps(answer, ensure_ascii=False)
     kind = "lines" if "lines" in answer else "rows"
     while len(text) > MAX_OUTPUT and len(kept := answer[kind]) > 1:
@@ -138,6 +141,11 @@ def _bounded(answer: dict) -> str:
             answer |= {"found": sum(bool(line["matches"]) for line in begin), "more_from": rest["n"]}
         else:
             answer |= {"truncated": True}
+        text = json_text.dumps(answer, ensure_ascii=False)
+    longest = MAX_OUTPUT
+    while len(text) > MAX_OUTPUT and kind == "rows" and (longest := longest // 2):
+        cut = [[value[:longest] if isinstance(value, str) else value for value in row] for row in answer["rows"]]
+        answer |= {"rows": cut, "truncated": True}
         text = json_text.dumps(answer, ensure_ascii=False)
     return text
 

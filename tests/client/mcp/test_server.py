@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from handrail_client.mcp.tools import MAX_OUTPUT, _bounded
 from tests.client.mcp.conftest import HELLO, META
 from tests.support.waiting import until
 
@@ -124,6 +125,15 @@ def test_what_a_command_printed_and_a_file_are_searched_and_asked_by_sql(server,
         use(client, f"w{n}", tool, **given)
         assert client.answer(f"w{n}")["result"]["isError"] is True
     assert "Only one SELECT can be asked" in client.text("w3")
+
+
+def test_of_a_row_that_is_too_long_the_beginnings_are_given():
+    words = _bounded({"columns": ["a", "n", "b"], "rows": [["ä" * 10_000, 7, "b" * 40_000]], "truncated": False})
+    found = json.loads(words)
+    assert len(words) <= MAX_OUTPUT < 2 * len(words)
+    assert found["truncated"] is True
+    [[first, number, last]] = found["rows"]
+    assert (set(first), number, set(last)) == ({"ä"}, 7, {"b"})
 
 
 def test_a_client_of_the_newest_protocol_needs_no_greeting(speak, person, name):
