@@ -43,9 +43,16 @@ def framed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def pieces_from(source) -> Iterator[bytes]:
-    """Yield the bytes that follow a request, which must be read to their end. EOFError if the other end closes."""
-    while length := _LENGTH.unpack(_exactly(source, _LENGTH.size))[0]:
-        yield _exactly(source, length)
+    """Yield the bytes that follow a request, which must be read to their end.
+
+    EOFError if the other end closes, and if memory ends in the middle: the rest would be taken for the next request.
+    The process has to end then.
+    """
+    try:
+        while length := _LENGTH.unpack(_exactly(source, _LENGTH.size))[0]:
+            yield _exactly(source, length)
+    except MemoryError:
+        raise EOFError("There was no memory for what follows the request.") from None
 
 
 def _exactly(source, size: int) -> bytes:

@@ -5,6 +5,7 @@ from itertools import repeat
 import pytest
 
 from dashboard.problems import Problem
+from dashboard.workers.loop import framed, pieces_from
 from dashboard.workers.pool import Worker, Workers
 from workspaces.programs.kept_text import asking
 
@@ -66,6 +67,22 @@ def test_a_query_has_a_limit_of_memory_and_the_process_lives_on(reader, monkeypa
         "There is no answer, because it needs more memory than a question may use.",
     )
     assert asking.query(lambda: [CSV], "SELECT count(*) FROM output")["rows"] == [[2]]
+
+
+def test_a_process_that_cannot_read_a_text_to_its_end_goes_on_with_no_request():
+    class Full:
+        """Gives the lengths of frames, and has no memory for what they hold."""
+
+        def __init__(self):
+            self.lengths = filter(lambda frame: len(frame) == 4, framed([b"a" * 1000]))
+
+        def read(self, size):
+            if size > 4:
+                raise MemoryError
+            return next(self.lengths)
+
+    with pytest.raises(EOFError):
+        list(pieces_from(Full()))
 
 
 def test_who_finds_no_process_free_is_told_to_come_again(reader):

@@ -20,6 +20,13 @@ def test_lines_are_the_same_however_the_bytes_come(size):
     assert list(lines_of(pieces)) == ["one", "", "two\ufffdé", "last"]
 
 
+def test_a_line_that_takes_too_much_memory_is_refused():
+    megabyte = b"a" * 1024**2
+    assert grep.search([megabyte] * 64 + [b"\n"] + [megabyte], "b")["found"] == 0
+    with pytest.raises(Refused, match="A line has more than 64 MB, which can't be searched"):
+        grep.search([megabyte] * 65, "b")
+
+
 def test_matches_are_numbered_and_their_places_said():
     assert found(pattern="[57]$") == (
         [(5, "line 5", [[5, 6]]), (7, "line 7", [[5, 6]]), (15, "line 15", [[6, 7]]), (17, "line 17", [[6, 7]])],
