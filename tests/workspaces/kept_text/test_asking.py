@@ -1,9 +1,11 @@
 """Questions about a text are answered by a process that is ended when it takes too long, and holds nobody else."""
 
+import threading
 from itertools import repeat
 
 import pytest
 
+from dashboard.database.threads import DatabaseThreads
 from dashboard.problems import Problem
 from dashboard.workers.loop import framed, pieces_from
 from dashboard.workers.pool import Worker, Workers
@@ -89,6 +91,23 @@ def test_who_finds_no_process_free_is_told_to_come_again(reader):
     reader.turns.ask("")
     refused = refusal(asking.search, lambda: [CSV], "a")
     assert (refused.status, refused.detail) == (503, "Too many others search and query now. Try again in a moment.")
+
+
+def test_who_waits_for_an_answer_holds_up_no_other_request(reader):
+    one, may_end = DatabaseThreads(1, "one"), threading.Event()
+    one.queries = DatabaseThreads(1, "asks")
+
+    def slow():
+        yield b"alpha\n"
+        may_end.wait(20)
+        yield b"beta\n"
+
+    asked = one.submit(asking.search, slow, "a")
+    assert one.submit(int).result(20) == 0
+    may_end.set()
+    assert asked.result(20)["found"] == 2
+    one.shutdown()
+    one.queries.shutdown()
 
 
 def test_a_text_without_an_end_is_read_for_as_long_as_a_question_may_take(reader, monkeypatch):

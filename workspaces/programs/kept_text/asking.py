@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 
+from dashboard.database.threads import standing_aside
 from dashboard.problems import Problem, invalid, unavailable
 from dashboard.workers.pool import Busy, Late, Worker, Workers
 from dashboard.workers.turns import for_whom
@@ -36,9 +37,11 @@ def query(pieces: Pieces, sql: str, *, who: str = "", **wish) -> dict:
 
 
 def _ask(request: dict, pieces: Pieces, who: str) -> dict:
+    begun = [pieces()]  # what it refuses, and asks the database, comes before this only waits
     mine = for_whom.set(who)
     try:
-        answer = readers.ask(request, SECONDS, pieces=pieces)
+        with standing_aside():
+            answer = readers.ask(request, SECONDS, pieces=lambda: begun.pop() if begun else pieces())
     except Busy:
         raise unavailable("Too many others search and query now. Try again in a moment.") from None
     except Late as late:
