@@ -14,6 +14,7 @@ from approvals.sessions import posting
 from approvals.sessions.posting import Posted
 from dashboard import json_text
 from dashboard.problems import Problem
+from dashboard.text.strict_json import without_nul
 
 logger = logging.getLogger("handrail.aap")
 SESSION_KEYS = ("session_id", "thread_id", "run_id")  # of Claude's Agent SDK, of LangGraph, and of the others
@@ -41,7 +42,10 @@ def note_end(request: AapRequest, caller):
 
 
 def _about(request: AapRequest, submitted: dict) -> dict:
-    return {"tool": request.action.tool, "call_id": request.action.call_id or str(request.pk)}
+    """Return the tool and the call's id: the request's own, since the action may be that of a call edited into it."""
+    call_id = submitted.get("context", {}).get("call_id")
+    is_named = isinstance(call_id, str) and call_id
+    return {"tool": request.action.tool, "call_id": without_nul(call_id) if is_named else str(request.pk)}
 
 
 def _post(request: AapRequest, submitted: dict, caller, posted: Posted) -> Message | None:
@@ -55,7 +59,7 @@ def _post(request: AapRequest, submitted: dict, caller, posted: Posted) -> Messa
 
 
 def session_of(submitted: dict) -> str:
-    """Return the framework's own id of the session of a submission; "" if it tells none."""
+    """Return the framework's own id of the session of a submission; "" if it tells none. NUL is ␀, as in texts."""
     resume = submitted.get("context", {}).get("resume")
     found = [resume.get(name) for name in SESSION_KEYS] if isinstance(resume, dict) else []
-    return next((text for text in found if isinstance(text, str) and text), "")
+    return without_nul(next((text for text in found if isinstance(text, str) and text), ""))
