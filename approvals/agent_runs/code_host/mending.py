@@ -39,7 +39,8 @@ def branch_of(workspace) -> str:
 def open_pull_request(task: Task, *, caller: Caller) -> Operation:
     """Push the chosen attempt to a branch of its own and open a pull request, whose checks go to its agent.
 
-    Problem 403, 409, 422; then nothing is pushed.
+    If it is open already, the new commits are pushed, and what goes to the agent stays as it was chosen. Problem 403,
+    409, 422; then nothing is pushed.
     """
     attempts.require(caller, task.team_id)
     attempt = _chosen(task)
@@ -60,7 +61,9 @@ def open_pull_request(task: Task, *, caller: Caller) -> Operation:
     prepared = pull_requests.prepare(workspace, wish)
     with Team.objects.turn(task.team_id):
         now = clock.now()
-        fields = {"follower": caller.user if attempt.run else None, "read_at": now, "changed_at": now}
+        fields = {"read_at": now, "changed_at": now}
+        if not TaskThread.objects.filter(task=task, pull__isnull=False).exists():
+            fields["follower"] = caller.user if attempt.run else None
         begins = fields | {"team_id": task.team_id}
         TaskThread.objects.update_or_create(task=task, defaults=fields, create_defaults=begins)
         return pull_requests.submit(workspace, prepared, by=caller.actor)
@@ -140,7 +143,8 @@ def pushes_again(thread: TaskThread, workspace) -> bool:
     """Return whether the last push of a round failed and is tried again. One that a person cancelled is not."""
     if not thread.rounds or thread.pull_id is None or thread.follower_id is None:
         return False
-    rows = Operation.objects.filter(workspace=workspace, kind=pull_requests.KIND).order_by("-created_at")[:MAX_PUSHES]
+    pushes = Operation.objects.filter(workspace=workspace, kind=pull_requests.KIND, args__branch=thread.pull.branch)
+    rows = pushes.order_by("-created_at")[:MAX_PUSHES]
     failed = [row.phase == Phase.SETTLED and not row.outcome.get("ok") and row.cancelled_at is None for row in rows]
     return failed[:1] == [True] and not (len(failed) == MAX_PUSHES and all(failed))
 

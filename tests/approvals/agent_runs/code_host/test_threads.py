@@ -242,6 +242,25 @@ def test_a_push_that_arrived_or_that_a_person_cancelled_is_not_tried_again(host,
     assert Operation.objects.filter(kind="pull_request").count() == 3
 
 
+def test_a_push_to_another_branch_that_fails_is_a_person_s_own(host, mended):
+    pushed(host, "bb22")
+    follow()
+    last = Operation.objects.filter(kind="pull_request").latest("created_at")
+    args = last.args | {"branch": "mine"}
+    operations.submit("pull_request", workspace=last.workspace, by=Actor.system("lena"), args=args)
+    failed()
+    follow()
+    assert Operation.objects.filter(kind="pull_request").count() == 2
+
+
+def test_pushing_again_sends_the_agent_nothing_after_enough(host, mended, lena, browser_of):
+    failed()
+    mending.enough(mended, caller=caller_of(lena))
+    assert browser_of(lena).post(f"/tasks/{mended.pk}/pull-request/").status_code == 302
+    assert Operation.objects.open().filter(kind="pull_request").count() == 1
+    assert TaskThread.objects.get().follower is None
+
+
 def test_pages_hear_of_what_changed_in_the_thread_and_of_nothing_else(host, at_work):
     follow()
     heard = Event.objects.filter(verb="task.thread_changed")
