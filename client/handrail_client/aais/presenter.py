@@ -20,6 +20,7 @@ REASONS = "handrail.reasons"  # the authority's extension: {request id: why it w
 EDITED = "handrail.edited"  # {JSON of an edited call: id of its approved action}
 MAX_KEPT = 200  # of each
 UNREADABLE = 422  # the desk can't take the call as it is
+OTHER_BODY = "idempotency_conflict"  # the desk has a question with this key whose words differ
 
 
 class Presenter:
@@ -98,27 +99,38 @@ class Presenter:
             self._answer(request, asked)
 
     def _ask(self, request: dict, *, again: Action | None) -> Action:
-        action = request["action"]
+        asked = self._edited(request["action"]) or self._question(request, again)
+        self._post(request, "assistant", _words(request), id=bounded(f"{self.authority.stream}/{request['id']}"))
+        about = {"tool": bounded(self._tool(request["action"])), "call_id": request["id"]}
+        self._post(request, "assistant", dict(request["action"]["arguments"]), kind="call", **about)
+        return asked
+
+    def _edited(self, action: dict) -> Action | None:
+        """Return the approval of a call that a person edited into this one."""
         if edited := self.authority.get_extension(EDITED, {}).get(_call(action["name"], action["arguments"])):
             approved = self.desk.get(edited)
             if (approved.status, approved.tool) == ("approved", self._tool(action)):
                 return approved
+        return None
+
+    def _question(self, request: dict, again: Action | None) -> Action:
+        action = request["action"]
         # A question that has expired is asked once more, not found again.
         key = f"{self.authority.stream}/{request['id']}" + (f"/{again.id}" if again else "")
-        asked = self.desk.ask(
-            self._tool(action),
-            dict(action["arguments"]),
-            key=hashlib.sha256(key.encode()).hexdigest(),
-            reasoning=_words(request),
-            session=request["origin"]["session_id"],
-            call_id=request["id"],
-            cwd=action.get("working_directory"),
-            expires_in_s=int(min(max(1, _seconds(request, since=_time(request["created_at"]))), LONGEST)),
-        )
-        self._post(request, "assistant", _words(request), id=bounded(f"{self.authority.stream}/{request['id']}"))
-        about = {"tool": bounded(self._tool(action)), "call_id": request["id"]}
-        self._post(request, "assistant", dict(action["arguments"]), kind="call", **about)
-        return asked
+        call = self._tool(action), dict(action["arguments"])
+        about = {
+            "key": hashlib.sha256(key.encode()).hexdigest(),
+            "reasoning": _words(request),
+            "session": request["origin"]["session_id"],
+            "cwd": action.get("working_directory"),
+            "expires_in_s": int(min(max(1, _seconds(request, since=_time(request["created_at"]))), LONGEST)),
+        }
+        try:
+            return self.desk.ask(*call, call_id=request["id"], **about)
+        except Refused as refused:
+            if refused.code != OTHER_BODY:
+                raise
+            return self.desk.ask(*call, **about)  # as a release asked that named no call, before it was replaced
 
     def _post_result(self, request: dict, succeeded: bool, words: str):
         tool = bounded(self._tool(request["action"]))

@@ -48,6 +48,17 @@ def test_a_request_outlives_its_processes_and_runs_once(step, resolution, person
     assert len([row for row in person.actions() if row["agent"] == name]) == 1
 
 
+def test_a_question_that_waits_while_its_client_is_replaced_is_found_again(step, resolution, person, name):
+    step("ask", "apr-1", "sudo one")
+    step("look-as-before")
+    step("look")
+    assert resolution("apr-1") == {"reason": ""}
+    person.decides(person.sees(name), "approve")
+    step("look")
+    assert resolution("apr-1")["outcome"] == "approved"
+    assert len([row for row in person.actions() if row["agent"] == name]) == 1
+
+
 def test_a_denial_has_its_reason(step, resolution, person, name):
     step("ask", "apr-1", "sudo one")
     step("look")
@@ -67,7 +78,7 @@ def test_what_the_policy_decides_has_the_policy_as_its_actor(step, resolution, p
     assert person.of(name) == []
 
 
-def test_an_edited_call_is_told_and_then_approved_once(step, resolution, person, name):
+def test_an_edited_call_is_told_and_then_approved_once(step, resolution, person, name, desk):
     step("ask", "apr-1", "sudo one")
     step("look")
     asked = person.sees(name)
@@ -82,6 +93,9 @@ def test_an_edited_call_is_told_and_then_approved_once(step, resolution, person,
         assert resolution(f"apr-{number}").get("outcome") == outcome
     assert person.status(asked) == "running"
     assert len(person.of(name)) == 1  # the third is a question of its own
+    [session] = desk.sessions.all(session="s-1")
+    calls = [one["call_id"] for one in desk.sessions.messages(session["id"]) if one["kind"] == "call"]
+    assert calls == ["apr-1", "apr-2", "apr-3"]
 
 
 def test_no_answer_is_no_denial(step, resolution, person, name):
