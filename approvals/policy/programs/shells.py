@@ -140,11 +140,11 @@ def _worst_only(inner, judge):
 def shell(name, words, simple, judge):
     """Judge `sh -c text` like any other command; a script or a pipe cannot be read."""
     texts = [word.text for word in words]
-    if len(words) >= 2 and re.fullmatch(r"-[elxu]*c", texts[0]) and words[1].literal and words[1].plain:
-        if name not in ("bash", "sh") or (name == "sh" and not read_alike(texts[1])):
+    if (given := _given_text(words)) is not None:
+        if name not in ("bash", "sh") or (name == "sh" and not read_alike(given)):
             return [impacts.starts(f"runs text through {name}, which reads it in its own way")]
         through = impacts.Effect("start", f"runs text through {name}", "low")
-        return [through, *judge.nested(texts[1])]
+        return [through, *judge.nested(given)]
     if texts[:1] in (["--version"], ["-n"]) and len(texts) <= 2:
         return [] if len(texts) == 1 else judge.reads(words[1])
     from_input = any(re.fullmatch(r"-[A-Za-z]*s[A-Za-z]*", text) for text in texts)
@@ -154,6 +154,13 @@ def shell(name, words, simple, judge):
         plain = name in ("bash", "sh") and all(map(OPTIONS.fullmatch, texts[:at])) and words[at].literal
         return script_effects(script, script, judge, by=name, arguments=words[at + 1 :] if plain else None)
     return [impacts.starts(f"runs with {name} whatever it is given")]
+
+
+def _given_text(words):
+    """Return the text of `-c`, alone or behind options that change nothing in how it is read; None without one."""
+    rest = list(itertools.dropwhile(lambda word: re.fullmatch(r"-[elxu]+", word.text), words))
+    is_text = len(rest) > 1 and re.fullmatch(r"-[elxu]*c", rest[0].text) and rest[1].literal and rest[1].plain
+    return rest[1].text if is_text else None
 
 
 @handles(*(INTERPRETERS - {"python", "python2", "python3", "node", "deno", "bun"}))
