@@ -55,5 +55,5 @@ def _date(text: str) -> date:
     except ValueError:
         raise invalid(gettext("Write a date as 2026-11-24.")) from None
     if not 2000 <= found.year <= 2200:
-        raise invalid(gettext("Write a date as 2026-11-24."))
+        raise invalid(gettext("Write a year from 2000 to 2200."))
     return found

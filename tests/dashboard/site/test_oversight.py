@@ -129,6 +129,11 @@ def test_a_wrong_period_is_refused_in_words(alice, browser_of, api, token_of):
     assert api(token_of(alice)).get("/api/v1/oversight?from=x").status_code == 422
 
 
+def test_a_date_of_another_age_is_refused_in_words_that_fit(alice, browser_of):
+    for query in ("from=0001-01-01&to=9999-12-31", "from=1999-01-01&to=1999-02-01"):
+        assert "Write a year from 2000 to 2200." in browser_of(alice).get(f"/oversight/?{query}").content.decode()
+
+
 def test_strangers_and_agents_get_no_report(team, mallory, browser_of, api, agent_token):
     assert browser_of(mallory).get("/oversight/?team=payments").status_code == 404
     assert api(agent_token).get("/api/v1/oversight").status_code == 403
