@@ -98,6 +98,8 @@ def _part(slot: str, text: str, said: Callable) -> str | None:
         return said(text) or text
     if slot in NESTED:
         return said(text)
+    if slot == "key" and " " in text:  # words of another form, such as "files whose names are"
+        return None
     if slot == "program" and text.split(" ")[0] not in _programs:
         return None
     words = OF_FORMS + OF_TOOLS if slot in PATHS else OF_FORMS

@@ -24,6 +24,8 @@ GERMAN = {
     "runs {name}": "{name} ausführen",
     "{title} and {more} more": "{title} und {more} weitere",
     "before A-{n} ({title})": "vor A-{n} ({title})",
+    "{key} names {value}": "{key} nennt {value}",
+    "unpacks files whose names are not known": "Dateien unbekannten Namens entpacken",
 }
 
 
@@ -46,6 +48,8 @@ def german(monkeypatch):
          "Braucht eine Freigabe: /srv löschen, was sich nicht zurückholen lässt."),
         ("Run make, write a.txt, delete b and 2 more", "make ausführen, a.txt schreiben, b und 2 weitere löschen"),
         ("before A-12 (Push to main on origin)", "vor A-12 (Nach main auf origin pushen)"),
+        ("Needs approval: part 1 unpacks files whose names are not known.",
+         "Braucht eine Freigabe: Teil 1: Dateien unbekannten Namens entpacken."),
     ],
 )  # fmt: skip
 def test_a_record_is_said_with_the_same_parts(german, recorded, said):
