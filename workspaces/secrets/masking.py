@@ -3,9 +3,9 @@
 Whatever keeps such a text calls this. The bytes of a call are kept as they are, since a person approves exactly them.
 """
 
-import json
 import re
 
+from dashboard import json_text
 from dashboard.keys import redaction
 from dashboard.keys.secret_forms import encoded_forms
 from workspaces import secrets
@@ -54,7 +54,7 @@ class Masker:
         """Return a text, or the JSON of anything else, as it is stored."""
         if isinstance(content, str):
             return self._text(content)
-        return json.dumps(self._tree(content), ensure_ascii=False, indent=1)
+        return json_text.dumps(self._tree(content), ensure_ascii=False, indent=1)
 
     def _tree(self, found):
         # Each text for itself: in JSON a value with a quote or a line break is written in another way.

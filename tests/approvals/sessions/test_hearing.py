@@ -7,6 +7,7 @@ from asgiref.sync import sync_to_async
 
 from approvals.models import Action, AgentSession, Message, MessageBody
 from approvals.sessions.rows import INLINE
+from dashboard import json_text
 from workspaces import secrets
 from workspaces.models import HandedSecret
 from workspaces.secrets.masking import Masker
@@ -140,6 +141,12 @@ def test_a_strange_event_keeps_nothing_and_is_let_on(hook, agent_token, event):
 
 def test_half_a_surrogate_pair_is_stored_as_its_escape():
     assert Masker(None).stored("a\ud800b\0") == "a\\ud800b␀"
+
+
+def test_a_number_of_a_call_is_stored_with_its_digits():
+    called = json_text.loads('{"price": 1.10, "exact": [1.000000000000000001]}')
+    assert '"price": 1.10' in Masker(None).stored(called)
+    assert "1.000000000000000001" in Masker(None).stored(called)
 
 
 def test_another_agent_with_the_same_id_has_its_own_session(hook, agent_token, other_agent_token):
