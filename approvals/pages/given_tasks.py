@@ -306,7 +306,8 @@ def cancel(request, pk):
 @signed_in
 @require_POST
 def open_pull_request(request, pk):
-    words = gettext("The pull request was asked for.")
+    is_open = TaskThread.objects.filter(task=pk, pull__isnull=False).exists()
+    words = gettext("The push was asked for.") if is_open else gettext("The pull request was asked for.")
     return _decide(request, pk, mending.open_pull_request, words)
 
 

@@ -256,7 +256,8 @@ def test_a_push_to_another_branch_that_fails_is_a_person_s_own(host, mended):
 def test_pushing_again_sends_the_agent_nothing_after_enough(host, mended, lena, browser_of):
     failed()
     mending.enough(mended, caller=caller_of(lena))
-    assert browser_of(lena).post(f"/tasks/{mended.pk}/pull-request/").status_code == 302
+    shown = browser_of(lena).post(f"/tasks/{mended.pk}/pull-request/", follow=True).content.decode()
+    assert "The push was asked for." in shown
     assert Operation.objects.open().filter(kind="pull_request").count() == 1
     assert TaskThread.objects.get().follower is None
 
