@@ -69,6 +69,11 @@ def signed_in():
     return {}
 
 
+def without_size(state: dict) -> dict:
+    """The state without the cookie that says how wide the window was: the next one may have another size."""
+    return state | {"cookies": [cookie for cookie in state["cookies"] if cookie["name"] != "handrail-wide"]}
+
+
 @pytest.fixture(params=["phone", "desktop"])
 def size(request):
     return request.param
@@ -93,7 +98,7 @@ def person(chromium, product, signed_in, size):
             page.goto(product.sign_in_url(name, role, TEAM))
             page.locator("main button").click()
             expect(page).to_have_url(f"{product.desk}/")
-            signed_in[name] = context.storage_state()
+            signed_in[name] = without_size(context.storage_state())
         return page
 
     yield come_in
