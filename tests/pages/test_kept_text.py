@@ -205,6 +205,7 @@ def test_a_file_of_a_snapshot_is_searched_and_asked_on_its_page(files, vera, mal
     )
     at = f"{AT}/files/search/?at=1&quoted=data/sizes.jsonl"
     assert "1 line matches." in read(browser, f"{at}&pattern=4&around=2")
+    assert "1 line matches." in read(browser, f"{at}&pattern=4")
     assert "1 row. The table has 2." in " ".join(
         read(browser, f"{at}&sql=SELECT+1+FROM+file+LIMIT+1&format=auto&first_line=1").split()
     )

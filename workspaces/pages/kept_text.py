@@ -42,7 +42,11 @@ class SearchForm(forms.Form):
     fixed = forms.BooleanField(label=gettext_lazy("Search for exactly this text"), required=False)
     ignore_case = forms.BooleanField(label=gettext_lazy("Ignore case"), required=False)
     around = forms.TypedChoiceField(
-        label=gettext_lazy("Lines around each"), coerce=int, choices=[(n, n) for n in AROUND]
+        label=gettext_lazy("Lines around each"),
+        coerce=int,
+        choices=[(n, n) for n in AROUND],
+        required=False,  # an address that somebody wrote need not say it
+        empty_value=0,
     )
 
     def wish(self) -> dict:
