@@ -110,11 +110,14 @@ class Worker:
 
 
 class Workers:
-    """A pool of at most `most` processes started by `make()`; a caller waits in line if none is free."""
+    """A pool of at most `most` processes started by `make()`; a caller waits in line if none is free.
 
-    def __init__(self, make, most: int, queue_seconds: float = QUEUE_SECONDS):
+    `for_people` of them answer no agent.
+    """
+
+    def __init__(self, make, most: int, queue_seconds: float = QUEUE_SECONDS, for_people: int = 0):
         self.make, self.queue_seconds = make, queue_seconds
-        self.turns = Turns(most)
+        self.turns = Turns(most, for_people)
         self.lock = threading.Lock()
         self.idle = []
         atexit.register(self.end)

@@ -13,11 +13,12 @@ class Turns:
     """At most `most` at a time, the oldest first.
 
     Nobody gets a further turn who holds half of what is free or more: one alone gets 4 of 10, two get 3 each, and some
-    stay free for whoever comes next. `who` of "" is only bound by `most`.
+    stay free for whoever comes next. `who` of "" is only bound by `most`, of which agents together leave
+    `for_people` free.
     """
 
-    def __init__(self, most: int):
-        self.most = most
+    def __init__(self, most: int, for_people: int = 0):
+        self.most, self.for_agents = most, most - for_people
         self._held, self._waiting = Counter(), deque()  # who: turns; (who, future)
         self._lock = threading.Lock()
 
@@ -48,10 +49,11 @@ class Turns:
 
     def _grant(self):
         for who, future in list(self._waiting):
-            free = self.most - self._held.total()
+            held = self._held.total()
+            free, by_agents = self.most - held, held - self._held[""]
             if not free:
                 return
-            if not who or 2 * self._held[who] < free:
+            if not who or (by_agents < self.for_agents and 2 * self._held[who] < free):
                 self._waiting.remove((who, future))
                 self._held[who] += 1
                 future.set_result(None)

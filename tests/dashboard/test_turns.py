@@ -27,6 +27,21 @@ def test_one_of_two_judges_is_left_to_others_and_the_only_one_is_nobodys():
     assert granted(Turns(1), "a", "b") == [True, False]
 
 
+def test_agents_together_leave_free_what_is_for_people():
+    turns = Turns(3, for_people=1)
+    assert granted(turns, "a", "b", "c") == [True, True, False]
+    assert granted(turns, "", "") == [True, False]
+    turns.release("")  # it goes to the person who waits, though the agent came before
+    assert granted(turns, "") == [False]
+    turns.release("a")
+    assert turns._held == {"": 1, "b": 1, "c": 1}
+
+
+def test_what_people_hold_is_what_was_kept_for_them():
+    turns = Turns(3, for_people=1)
+    assert granted(turns, "", "a", "b") == [True, True, True]
+
+
 def test_the_oldest_that_may_begins_when_a_turn_ends():
     turns = Turns(2)
     turns.ask("a")

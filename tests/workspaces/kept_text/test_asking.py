@@ -93,6 +93,16 @@ def test_who_finds_no_process_free_is_told_to_come_again(reader):
     assert (refused.status, refused.detail) == (503, "Too many others search and query now. Try again in a moment.")
 
 
+def test_slow_questions_of_agents_leave_a_process_for_people(monkeypatch):
+    mine = Workers(lambda: Worker("workspaces.programs.kept_text"), 2, queue_seconds=0.2, for_people=1)
+    monkeypatch.setattr(asking, "readers", mine)
+    mine.turns.ask("an agent")
+    assert refusal(asking.search, lambda: [CSV], "a", who="another").status == 503
+    monkeypatch.setattr(mine, "queue_seconds", 20.0)
+    assert asking.search(lambda: [CSV], "alpha")["found"] == 1
+    mine.end()
+
+
 def test_who_waits_for_an_answer_holds_up_no_other_request(reader):
     one, may_end = DatabaseThreads(1, "one"), threading.Event()
     one.queries = DatabaseThreads(1, "asks")

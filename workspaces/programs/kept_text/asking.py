@@ -8,13 +8,18 @@ from dashboard.problems import Problem, invalid, unavailable
 from dashboard.workers.pool import Busy, Late, Worker, Workers
 from dashboard.workers.turns import for_whom
 
-MAX_PROCESSES = min(2, os.cpu_count() or 1)
+FOR_AGENTS, FOR_PEOPLE = min(2, os.cpu_count() or 1), 1  # processes; those for agents answer people too
 SECONDS = 30.0  # for one question, with the reading of the text
 QUEUE_SECONDS = 10.0
 MAX_PATTERN, MAX_SQL = 1000, 10_000  # characters
 MAX_AROUND, MAX_LINES, MAX_ROWS, MAX_FIRST_LINE = 100, 1000, 1000, 2**31 - 1
 
-readers = Workers(lambda: Worker("workspaces.programs.kept_text"), MAX_PROCESSES, queue_seconds=QUEUE_SECONDS)
+readers = Workers(
+    lambda: Worker("workspaces.programs.kept_text"),
+    FOR_AGENTS + FOR_PEOPLE,
+    queue_seconds=QUEUE_SECONDS,
+    for_people=FOR_PEOPLE,
+)
 
 Pieces = Callable[[], Iterable[bytes]]
 
