@@ -201,7 +201,8 @@ class FileJudge:
             return Effect(kind, says, "high", "yes", name, (), place)
         if word.glob and glob_may_hit_secret(word.text):
             return Effect(kind, f"{verb} {name}, which may match secrets", "high", "yes", name, (), place)
-        return Effect(kind, f"{verb} {name}", "medium", "yes", name, (), place)
+        held = "asks" if place.notes else ""  # an envelope closes the folder that they are in
+        return Effect(kind, f"{verb} {name}", "medium", "yes", name, (), place, held=held)
 
     def _write_outside(self, place, kind, verb, name):
         """Judge a change outside the workspace, which no snapshot restores; in an envelope /tmp is the call's own."""

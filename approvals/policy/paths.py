@@ -38,6 +38,7 @@ WILD_SIGN = re.compile(r"[*?\[]")
 AIMING = 3  # letters of a name without a dot in front of a wildcard from which that may mean a protected one
 ORDINARY = (".py", ".yml", ".yaml", ".toml", ".js", ".cjs", ".mjs", ".lua", ".el", ".ini", ".cfg", ".jar", ".exs")
 MANIFEST = ".handrail/manifest.json"  # in the workspace, mounted there by Handrail
+NOTES = "/workspace/.handrail/notes.md"  # agents write it as they work; that of a connected folder is a person's
 ORDINARY += (".ts", ".sql", ".nix")
 MAX_LINKS = 40
 MAX_PATH = 4096
@@ -53,6 +54,7 @@ class Place:
     reals: tuple
     inside: bool
     protected: bool = False
+    notes: bool = False  # the notes of the workspace
     secret: bool = False
     unclear: str = ""
     temporary: bool = False  # below /tmp
@@ -144,7 +146,8 @@ class World:
             lexical,
             tuple(sorted(reals)),
             inside=all(map(self._within, ends)),
-            protected=any(map(_folded_protected, below)),
+            protected=ends != {NOTES} and any(map(_folded_protected, below)),
+            notes=ends == {NOTES},
             secret=any(map(_folded_secret, below)) or any(_reveals_process(end) or end in self.secrets for end in ends),
             **outer,
         )
