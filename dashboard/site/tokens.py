@@ -21,8 +21,8 @@ def listing(request):
     state = chosen["state"] if chosen["state"] in (*token_list.STATES, "all") else "live"
     if state != "all":
         rows = token_list.in_state(rows, state)
-    if chosen["kind"] in token_list.KINDS:
-        rows = token_list.of_kind(rows, chosen["kind"])
+    if chosen["kind"]:
+        rows = token_list.of_kind(rows, chosen["kind"]) if chosen["kind"] in token_list.KINDS else rows.none()
     if chosen["team"]:
         rows = rows.filter(team__slug=chosen["team"])
     if chosen["q"]:

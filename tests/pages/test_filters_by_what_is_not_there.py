@@ -22,7 +22,7 @@ PAGES = {
     "/lessons/": ["repository", "state"],
     "/conversations/": ["agent"],
     "/log/": ["verb", "actor", "workspace", "subject"],
-    "/tokens/": ["team"],
+    "/tokens/": ["team", "kind"],
     "/search/?q=git&kind=actions": ["workspace", "agent", "person"],
 }
 # Parameters of the API that narrow a list, and those that say which part of it is read, and how.
