@@ -73,6 +73,7 @@ class AttemptOut(Schema):
     removed: int | None
     files: int | None
     cost: float
+    seconds: int = Field(description="for which its agent worked")
     asks: int = Field(description="calls for which a person was asked")
     waiting: int = Field(description="of those, the ones that wait now")
     findings: int = Field(description="of the reviewer, which are drafts of comments on lines")
@@ -259,6 +260,7 @@ def _attempt(stands: AttemptStands) -> dict:
         "removed": lines.deletions if lines else None,
         "files": lines.files if lines else None,
         "cost": stands.cost,
+        "seconds": int(stands.seconds),
         "asks": stands.asks,
         "waiting": stands.waiting,
         "findings": attempt.findings,

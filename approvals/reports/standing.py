@@ -1,4 +1,4 @@
-"""Derive the state of tasks and attempts: checks, size of the change, asks and cost, in a few queries for all."""
+"""Derive the state of tasks and attempts: checks, size of the change, asks, cost and time, in a few queries for all."""
 
 import time
 from collections import defaultdict
@@ -10,8 +10,19 @@ from uuid import UUID
 from django.db.models import Count, Q, Sum
 from django.utils.translation import gettext_lazy
 
-from approvals.models import Action, AgentRunState, AgentSession, Status, Task, TaskAttempt, TaskEnd, TaskThread
+from approvals.models import (
+    Action,
+    AgentRunState,
+    AgentSession,
+    AgentTurn,
+    Status,
+    Task,
+    TaskAttempt,
+    TaskEnd,
+    TaskThread,
+)
 from approvals.reports.ask_rate import ASKED
+from dashboard.database import clock
 from dashboard.problems import Problem
 from workspaces.changes import changed_lines, history
 from workspaces.changes.comparisons import Lines
@@ -90,6 +101,7 @@ class AttemptStands(_Labelled):
     waiting: int = 0  # those of them that wait now
     next_call: UUID | None = None  # of those, the one that a page leads to
     cost: float = 0.0  # of its run at the team's prices; without one in US dollars, as its sessions say
+    seconds: float = 0.0  # for which its agent worked: the turns of its run, else its sessions from first to last
     is_busy: bool = False  # a command or an operation on the workspace runs
     thread: TaskThread | None = None  # of the task, if this attempt was chosen
     state: Standing = Standing.WORKING
@@ -168,11 +180,12 @@ def standing_of(tasks: Iterable[Task], *, live: bool = False) -> list[TaskStands
     for thread in threads:
         found[thread.task_id].thread = thread
     checks, asked, busy, costs = checks_of(*places), _asked(places), _busy(places), _costs(rows)
+    times = _times(rows)
     deadline = None if live else time.monotonic() + COUNTING_SECONDS
     for row in rows:
         place = row.workspace
         stands = AttemptStands(row, checks[place.pk], _lines(row, live, deadline), **asked[place.pk])
-        stands.cost, stands.is_busy = costs[place.pk], place.pk in busy
+        stands.cost, stands.seconds, stands.is_busy = costs[place.pk], times[place.pk], place.pk in busy
         stands.thread = found[row.task_id].thread if row.chosen else None
         stands.state = stands.judged()
         found[row.task_id].attempts.append(stands)
@@ -193,9 +206,24 @@ def _busy(places: list) -> set:
     return set(rows.values_list("workspace", flat=True))
 
 
+def _sessions(rows: list[TaskAttempt]):
+    """Return the sessions of the attempts that no run works on."""
+    return AgentSession.objects.filter(workspace__in=[row.workspace_id for row in rows if row.run is None])
+
+
+def _times(rows: list[TaskAttempt]) -> dict:
+    turns = AgentTurn.objects.filter(run__in=[row.run_id for row in rows if row.run_id])
+    turns = turns.filter(command__started_at__isnull=False)  # the first waits until its workspace is up
+    spans = [*turns.values_list("run__workspace", "command__started_at", "ended_at")]
+    spans += _sessions(rows).values_list("workspace", "started_at", "last_at")
+    found, now = defaultdict(float), clock.now()
+    for place, began, ended in spans:
+        found[place] += ((ended or now) - began).total_seconds()
+    return found
+
+
 def _costs(rows: list[TaskAttempt]) -> dict:
-    alone = [row.workspace_id for row in rows if row.run is None]
-    sessions = AgentSession.objects.filter(workspace__in=alone).order_by().values("workspace")
+    sessions = _sessions(rows).order_by().values("workspace")
     found = defaultdict(float)
     found |= {row["workspace"]: float(row["cost"] or 0) for row in sessions.annotate(cost=Sum("cost"))}
     return found | {row.workspace_id: float(row.run.cost) for row in rows if row.run}

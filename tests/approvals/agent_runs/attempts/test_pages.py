@@ -1,14 +1,16 @@
 """The pages of a task: the form, the attempts beside each other, and the decisions between them."""
 
 import re
+from datetime import timedelta
 
 import pytest
 
-from approvals.models import AgentRun, Task, TaskAttempt
+from approvals.models import AgentRun, AgentSession, AgentTurn, Task, TaskAttempt
 from dashboard.database import clock
 from dashboard.models import Actor
 from workspaces import operations
-from workspaces.models import Operation, Phase, PullRequest, Workspace
+from workspaces.models import Command, Operation, Phase, PullRequest, State, Workspace
+from workspaces.services import commands
 
 from .conftest import places, up
 
@@ -74,6 +76,26 @@ def test_a_task_shows_its_attempts_beside_each_other(site, give, ask):
     assert f'href="/w/payments/{one.key}/beside/?with={three.key}"' in text
     assert 'href="https://t.example/7"' in text
     assert text.count(f'action="/tasks/{task["id"]}/choose/"') == 3
+
+
+def test_the_time_of_an_attempt_is_that_in_which_its_agent_worked(site, give, agent, lead, monkeypatch):
+    task = give(attempts=[{"agent": "claude-code", "model": "claude-x"}, {}, {}])
+    one, by_hand, _ = up(task)
+    Workspace.objects.update(state=State.READY)
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
+    ago = [now - timedelta(seconds=each) for each in (700, 640, 60)]
+    for number, (began, ended) in enumerate([(ago[0], ago[1]), (ago[2], None)], 1):
+        command = commands.run_command(one, {"command": "agent"}, by=Actor.system("tests"))
+        Command.objects.filter(pk=command.pk).update(started_at=began)
+        about = {"command": command, "created_at": ago[0], "ended_at": ended, "end": "answered" if ended else ""}
+        AgentTurn.objects.update_or_create(run=AgentRun.objects.get(), number=number, defaults=about)
+    about = {"team": by_hand.team, "agent": agent, "workspace": by_hand, "dialect": "claude-code", "native_id": "s"}
+    AgentSession.objects.create(**about, started_at=ago[0], last_at=ago[1])
+    assert [each["seconds"] for each in lead("GET", f"/tasks/{task['id']}")[1]["attempts"]] == [120, 60, 0]
+    words = shown(site.get(f"/tasks/{task['id']}/"))
+    assert "2:00 min" in words
+    assert "1:00 min" in words
 
 
 def test_asks_you_leads_to_the_call_and_the_last_answer_back_to_the_task(site, give, ask):
