@@ -42,11 +42,15 @@ class Part:
 
     def record_heartbeat(self):
         """Note that the part lives; the first heartbeat makes it ready."""
-        self.last_heard = time.monotonic()
+        self.count_from_now()
         self.ready.set()
 
+    def count_from_now(self):
+        """Let its silence begin now."""
+        self.last_heard = time.monotonic()
+
     def silence(self) -> float:
-        """Return the seconds since the last heartbeat."""
+        """Return the seconds since the last heartbeat, or since `count_from_now` if that is later."""
         return time.monotonic() - self.last_heard
 
     def has_ended(self) -> bool:

@@ -40,6 +40,7 @@ STOP_TIMEOUT = 8.0  # seconds between SIGTERM and SIGKILL
 STACKS_TIMEOUT = 1.0  # seconds that a part that hangs has to print where
 POLL_INTERVAL = 0.2  # seconds between polls while a part starts or ends
 CHECK_INTERVAL = 10.0  # seconds between two checks of a running part; all are checked at one time
+STOOD_STILL = 5.0  # seconds; a supervisor that wakes so much too late was stopped itself, or its whole machine was
 MAX_FILES = 65_536  # descriptors of each part
 MAX_LINE_BYTES = 16 * 1024  # a longer log line is printed in pieces
 
@@ -157,7 +158,7 @@ class Supervisor:
             delay = min(delay * 2, MAX_RESTART_DELAY)
 
     def _start(self, part: Part):
-        part.record_heartbeat()  # its time to start counts from now
+        part.count_from_now()
         part.ready.clear()
         part.heartbeat_seen = heartbeat_of(part.name)  # ignore the heartbeat of its predecessor
         reading, writing = os.pipe()
@@ -184,7 +185,9 @@ class Supervisor:
                 if left <= 0:
                     return f"sent no heartbeat for {timeout:g} s and is killed"
                 pause = left if part.ready.is_set() else min(left, POLL_INTERVAL)  # its first heartbeat shortens it
+                due = time.monotonic() + pause
                 await asyncio.wait([ended, stopped], timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                _allow_for_standstill(part, due)
             return "stops"
         finally:
             for task in (checking, ended, stopped):
@@ -199,7 +202,10 @@ class Supervisor:
             except Exception as error:  # no heartbeat; `_watch` kills the part if none follows
                 say(f"{part.name} could not be checked: {error!r}")
                 interval = CHECK_INTERVAL
-            await asyncio.sleep(interval - time.monotonic() % interval)
+            pause = interval - time.monotonic() % interval
+            due = time.monotonic() + pause
+            await asyncio.sleep(pause)
+            _allow_for_standstill(part, due)
 
     async def _end(self, part: Part):
         """Send SIGTERM to the leader, or STACKS if it hangs, then SIGKILL to what is left of its group."""
@@ -248,6 +254,15 @@ class Supervisor:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _allow_for_standstill(part: Part, due: float):
+    """Let a part's silence begin now if the supervisor was to wake at `due` (monotonic) and stood still beyond that.
+
+    Stopped, or frozen with its machine, it has heard nobody meanwhile, and the parts may have stood still as well.
+    """
+    if time.monotonic() - due > STOOD_STILL:
+        part.count_from_now()
 
 
 async def _readable(fd: int):

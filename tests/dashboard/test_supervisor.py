@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import dashboard.processes.supervisor
 from dashboard.processes.parts import Part
 from dashboard.processes.supervisor import Supervisor
 from dashboard.workers import warden
@@ -145,6 +146,27 @@ def test_a_part_whose_checks_all_fail_is_killed_and_started_again(tmp_path, capf
 
     supervise([part], lambda _: until_async(started_again), tmp_path)
     assert "web sent no heartbeat for 1.5 s and is killed" in capfd.readouterr().err
+
+
+def test_a_part_lives_on_when_the_supervisor_itself_stood_still(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(dashboard.processes.supervisor, "STOOD_STILL", 0.5)
+    checks = []
+
+    async def heard_but_for_the_first_look_after(part):
+        checks.append(part.process.pid)
+        if len(checks) != 2:
+            part.record_heartbeat()
+
+    async def after(supervisor):
+        await until_async(part.ready.is_set)
+        time.sleep(3)  # as if it were stopped, with its parts
+        await until_async(lambda: len(checks) > 3, within=60)
+
+    monkeypatch.setattr(dashboard.processes.supervisor, "CHECK_INTERVAL", 0.5)
+    part = program("import time; time.sleep(60)", timeout=2, check=heard_but_for_the_first_look_after)
+    supervise([part], after, tmp_path, within=60)
+    assert len(set(checks)) == 1
+    assert "is killed" not in capfd.readouterr().err
 
 
 def test_what_a_part_leaves_behind_ends_with_it(tmp_path):
