@@ -34,6 +34,8 @@ from workspaces.services import run_tokens
 from workspaces.store import Cancelled, LocalTree, StoreError
 
 logger = logging.getLogger("handrail.runner")
+BEFORE_SET_UP = (None, "files", "image", "pull")  # steps of a creation in which no setup script has run
+MOST_BEGUN = 3  # times that one creation is begun whose runner stops: it may be what stops it
 
 
 class Failed(DriverError):
@@ -131,8 +133,8 @@ def _open_run(workspace, operation, run_id) -> Run:
         )
 
 
-def _mark_not_started(run):
-    Run.objects.filter(pk=run.pk).end(EndCode.NOT_STARTED)
+def _mark_not_started(run, code=EndCode.NOT_STARTED):
+    Run.objects.filter(pk=run.pk).end(code)
     run_tokens.suspend(run.workspace_id)  # not revoked: programs in kept memory may still hold them
 
 
@@ -186,12 +188,18 @@ class Create(Kind):
         return {"ok": True, "note": note}
 
     async def recover(self, job):
-        """Clear what was started and fail: it is unknown how far it got, so a retry starts over."""
-        await job.refresh()
+        """Clear what was started and start over; fail if a program of people may have run, for them to try again."""
+        workspace = await job.refresh()
         for owner in await job.driver.records():
-            if owner.workspace_id == str(job.workspace.pk):
+            if owner.workspace_id == str(workspace.pk):
                 await job.driver.stop(owner)
                 await job.driver.clear(owner)
+        begun = job.operation.progress.get("begun", 1)
+        if begun < MOST_BEGUN and _has_run_nothing(job):
+            if (run := await job.open_run()) is not None:
+                await job.thread(_mark_not_started, run, EndCode.RUNNER_STOPPED)
+            await job.progress(begun=begun + 1)
+            return await self.perform(job)
         words = "The runner stopped while creating it. Try again to start over."
         raise Refused(words, ReasonCode.RUNNER_STOPPED)
 
@@ -267,6 +275,13 @@ def _why_it_failed(ended: dict, output: str) -> str:
     words = f"{ended['words']}{shell_words(ended['exit_status'])}"
     note = "It ends at the first command that fails, and can reach only the hosts allowed for setup. Last output:"
     return f"The setup script failed ({words}). {note}\n{output or '(none)'}"
+
+
+def _has_run_nothing(job) -> bool:
+    """Return whether no setup script and no program of a checkpoint can have run in a creation so far."""
+    if from_checkpoint.checkpoint_id_of(job.workspace):
+        return False
+    return not job.workspace.environment.setup or job.operation.progress.get("step") in BEFORE_SET_UP
 
 
 def _runs_set_up(workspace) -> bool:
