@@ -11,6 +11,7 @@ from tests.pages.conftest import keep_tree, make_command, make_workspace, worksp
 from workspaces.models import Checkpoint, Operation, Phase, Run, Runner, State, Workspace
 from workspaces.services import hosts
 from workspaces.services.hosts import moving
+from workspaces.store.blobs import bucket_client
 
 SANDBOX = {"sandbox": {"available": True, "isolation": "namespace"}}
 
@@ -26,8 +27,12 @@ def host(db):
 
 
 @pytest.fixture
-def bucket(settings):
+def bucket(settings, monkeypatch):
+    """A bucket that refuses connections, which is not asked again for half a minute."""
     settings.HANDRAIL_BUCKET = "s3://bucket"
+    for name, value in (("ENDPOINT_URL", "http://127.0.0.1:1"), ("ACCESS_KEY_ID", "a"), ("SECRET_ACCESS_KEY", "b")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setattr(bucket_client, "PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture
