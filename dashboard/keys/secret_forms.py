@@ -1,15 +1,26 @@
-"""The encodings in which a secret's value appears: verbatim, base64, URL, JSON, and with a terminal's line ends.
+"""The encodings in which a secret's value appears: verbatim, base64, URL, JSON, HTML, and with a terminal's line ends.
 
 Standard library only, like the host processes that use it.
 """
 
 import base64
+import html
 import json
 import re
 from urllib.parse import quote, quote_plus
 
 MIN_BYTES = 8  # ; shorter values would match everywhere
 LINE_WIDTHS = (64, 76)  # characters; where openssl and base64 break their lines
+# What libraries escape in JSON as well: none, PHP's, that of Go and Rails, .NET's.
+_JSON_ALSO = [
+    str.maketrans(also)
+    for also in (
+        {},
+        {"/": "\\/"},
+        {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"},
+        {"<": "\\u003C", ">": "\\u003E", "&": "\\u0026", "'": "\\u0027", "+": "\\u002B", "`": "\\u0060"},
+    )
+]
 _LOWER = re.compile(rb"%[0-9A-F]{2}")
 
 
@@ -17,7 +28,7 @@ def encoded_forms(value: bytes) -> list[bytes]:
     """Return the encodings to search for, longest first; empty for a value of less than eight bytes."""
     if len(value) < MIN_BYTES:
         return []
-    found = {value, *_in_json(value), *_in_urls(value), *_in_base64(value)}
+    found = {value, *_in_json(value), *_in_html(value), *_in_urls(value), *_in_base64(value)}
     found |= {form.replace(b"\n", b"\r\n") for form in found if b"\n" in form and b"\r\n" not in form}
     return sorted(found, key=lambda form: (-len(form), form))
 
@@ -27,7 +38,19 @@ def _in_json(value: bytes) -> set[bytes]:
         text = value.decode()
     except UnicodeDecodeError:
         return set()
-    return {json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode() for ascii_only in (True, False)}
+    forms = {json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
+    return {form.translate(also).encode() for form in forms for also in _JSON_ALSO}
+
+
+def _in_html(value: bytes) -> set[bytes]:
+    """Encode as pages do: quotes as Python and Go write them, or by name, or left alone."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return set()
+    plain = html.escape(text, quote=False)
+    quotes = [(double, single) for double in ("&quot;", "&#34;", '"') for single in ("&#x27;", "&#39;", "&apos;", "'")]
+    return {plain.replace('"', double).replace("'", single).encode() for double, single in quotes}
 
 
 def _in_urls(value: bytes) -> set[bytes]:

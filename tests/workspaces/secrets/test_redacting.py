@@ -1,6 +1,7 @@
 """What a program prints is recorded without the values of secrets, however it comes."""
 
 import base64
+import html
 import json
 import random
 from urllib.parse import quote
@@ -17,6 +18,7 @@ VALUES = {
     "SAME_LETTER": "aaaaaaaa",
     "LINES": 'first "line"\nsecond ünï $HOME \\ end',
     "LONG": LONG,
+    "MARKS": "a/b+c<d>&'e\"f=gh",
 }
 
 
@@ -25,6 +27,11 @@ def all_of(value: bytes):
     yield value.replace(b"\n", b"\r\n")
     yield json.dumps(value.decode())[1:-1].encode()
     yield quote(value, safe="").encode()
+    text = json.dumps(value.decode())[1:-1]
+    yield text.replace("/", "\\/").encode()  # PHP
+    yield text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").encode()  # Go, Rails
+    yield html.escape(value.decode()).encode()
+    yield html.escape(value.decode(), quote=False).replace('"', "&#34;").replace("'", "&#39;").encode()  # Go
     for before in range(3):
         yield base64.b64encode(b"x" * before + value + b"yz")
         yield base64.urlsafe_b64encode(b"x" * before + value + b"yz")
