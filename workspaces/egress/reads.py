@@ -6,6 +6,8 @@ cannot be understood counts as a write.
 
 import hashlib
 import json
+import re
+from urllib.parse import unquote
 
 from .graphql import Unreadable, operations
 from .http_head import RequestHead
@@ -13,6 +15,7 @@ from .http_head import RequestHead
 METHODS = ("GET", "HEAD", "OPTIONS")
 FETCH, FETCHES = "/git-upload-pack", "application/x-git-upload-pack-request"
 FIELDS = {"query", "variables", "operationName"}
+GRAPHQL = re.compile(r"(?i)/graphql(?:\.\w+)?/*$")  # as the end of a path, as servers write it
 MOST_BYTES = 1024**2  # of GraphQL with its variables that is read here
 MOST_TEXT = 64 * 1024  # characters of its documents: reading so many takes less than 0.1 s
 MOST_SHOWN = 100  # characters of what an operation is called
@@ -27,13 +30,17 @@ def is_graphql(head: RequestHead) -> bool:
 def only_reads(head: RequestHead, body: bytes | None) -> bool:
     """Return whether a request only reads. `body` is needed for GraphQL alone."""
     path, mark, _ = head.target.partition("?")
-    if path.endswith("/graphql") and mark:
-        return False  # some servers take the operation from there
     if is_graphql(head):
         return writes(head, body) == ""
+    if (mark or _has_body(head)) and GRAPHQL.search(unquote(path)):
+        return False  # some servers take the operation from there, whatever the method
     if head.method == "POST" and path.endswith(FETCH):
         return not mark and head.all("content-type") == [FETCHES]
     return head.method in METHODS
+
+
+def _has_body(head: RequestHead) -> bool:
+    return bool(head.all("transfer-encoding")) or head.all("content-length") not in ([], ["0"])
 
 
 def writes(head: RequestHead, body: bytes | None) -> str:

@@ -107,6 +107,11 @@ def test_graphql_reads_if_all_of_its_operations_are_queries(body, is_read):
     [
         head("POST", "/graphql?query=mutation{a}", JSON),
         head("GET", "/graphql?query=mutation{a}"),
+        head("GET", "/api/graphql/?query=mutation{a}"),
+        head("GET", "/api/graphql.json?query=mutation{a}"),
+        head("GET", "/api/Graph%71l?query=mutation{a}"),
+        head("GET", "/graphql", JSON, ("content-length", "16")),
+        head("GET", "/graphql", JSON, ("transfer-encoding", "chunked")),
         head("POST", "/graphql", ("content-type", "application/x-www-form-urlencoded")),
         head("POST", "/graphql"),
         head("POST", "/graphql", JSON, JSON),
@@ -118,6 +123,12 @@ def test_graphql_reads_if_all_of_its_operations_are_queries(body, is_read):
 )
 def test_what_is_sent_in_another_way_writes(request_head):
     assert not only_reads(request_head, asked(VIEWER))
+
+
+def test_pages_about_graphql_are_read():
+    assert only_reads(head("GET", "/en/graphql/guides?apiVersion=2022"), None)
+    assert only_reads(head("GET", "/graphql"), None)
+    assert only_reads(head("GET", "/graphql", ("content-length", "0")), None)
 
 
 def test_git_fetches_by_post():
