@@ -129,7 +129,17 @@ def read_proxy(text: str) -> ProxyAddress | None:
         raise ValueError("in its user name and password, @ is written %40, and other letters than ASCII %XX")
     if b"\n" in _plain(user) or b"\r" in _plain(user):
         raise ValueError("its password has a line break")
-    return ProxyAddress(parts.scheme, parts.hostname, parts.port or PORTS[parts.scheme], user)
+    return ProxyAddress(parts.scheme, parts.hostname, _port(parts), user)
+
+
+def _port(parts) -> int:
+    try:
+        port = PORTS[parts.scheme] if parts.port is None else parts.port
+    except ValueError:  # whose message quotes it, and it may be the password of an address without a host
+        port = 0
+    if not port:
+        raise ValueError("its port is a number from 1 to 65535")
+    return port
 
 
 def read_no_proxy(text: str) -> tuple[Exemption, ...]:
