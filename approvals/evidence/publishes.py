@@ -16,14 +16,18 @@ NPM = ("npm", "pnpm", "yarn", "bun")
 PYTHON = ("twine", "uv", "poetry", "flit", "hatch", "pdm")
 PROGRAMS = (*NPM, *PYTHON, "cargo", "gem")
 WITH_VALUE = ("--access", "--tag", "--otp", "--registry", "-C", "--dir", "--manifest-path", "-p", "--token", "--index")
+WITH_VALUE += ("--host", "-k", "--key")
 BY_HAND = (
     "The Python package index takes no yank by a call. Its owner can yank the release by hand, on the project's page"
     " there."
 )
 NO_NAME = "Handrail can't read which package and version this publishes."
+NO_REGISTRY = "Handrail can't read which registry this publishes to."
 WORDS = "Taken back with Handrail: published by mistake"
 PLAIN = re.compile(r"(?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~_-][A-Za-z0-9._~-]*")
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]*")
+ADDRESS = re.compile(r"https?://[!-~]{1,500}")
+REGISTRY_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def is_publish(step: dict) -> bool:
@@ -41,40 +45,64 @@ def way_back(place, step: dict) -> tuple[str, str, str]:
     if parsed.has("--dry-run", "-n"):
         return "", "", "It publishes nothing."
     if program == "gem":
-        return _gem(parsed.operands[1:])
-    name, version = _named(place, step, program, parsed)
+        return _gem(parsed)
+    manifest = _manifest(place, step, program, parsed)
+    name, version = str(manifest.get("name") or ""), str(manifest.get("version") or "")
     if not PLAIN.fullmatch(name) or not VERSION.fullmatch(version):
         return "", "", NO_NAME
+    where = _same(parsed, "--registry", "--index") or _of_manifest(program, manifest)
+    if where is None:
+        return "", "", NO_REGISTRY
     if program == "cargo":
-        index = parsed.values("--index")
-        more = f" --index {shlex.quote(index[-1])}" if index and is_known(index[-1]) else ""
-        return f"cargo yank --version {version} {name}{more}", f"yanks {name} {version}", ""
-    registry = parsed.values("--registry")
-    more = f" --registry {shlex.quote(registry[-1])}" if registry and is_known(registry[-1]) else ""
-    command = f"npm deprecate {name}@{version} {shlex.quote(WORDS)}{more}"
+        return f"cargo yank --version {version} {name}{where}", f"yanks {name} {version}", ""
+    command = f"npm deprecate {name}@{version} {shlex.quote(WORDS)}{where}"
     return command, f"marks {name}@{version} as deprecated; it stays there", ""
 
 
-def _gem(operands: list[str]) -> tuple[str, str, str]:
+def _same(parsed, *options: str) -> str | None:
+    """Return these options of the publish for the command that takes it back; None if a value is not known yet."""
+    found = [(name, value) for name, value in parsed.options if name in options and value is not None]
+    if not all(is_known(value) for _, value in found):
+        return None
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in found)
+
+
+def _of_manifest(program: str, manifest: dict) -> str | None:
+    """Return the option for the registry that the package's own file names, to which alone a publish goes by itself."""
+    if program == "cargo":
+        named = manifest.get("publish")
+        name = named[0] if isinstance(named, list) and len(named) == 1 else ""
+        return f" --registry {name}" if name and REGISTRY_NAME.fullmatch(str(name)) else "" if not name else None
+    config = manifest.get("publishConfig")
+    address = config.get("registry") if isinstance(config, dict) else ""
+    if not address:
+        return ""
+    return f" --registry {shlex.quote(address)}" if ADDRESS.fullmatch(str(address)) else None
+
+
+def _gem(parsed) -> tuple[str, str, str]:
+    operands, where = parsed.operands[1:], _same(parsed, "--host", "-k", "--key")
     found = re.fullmatch(r"(?:.*/)?([A-Za-z0-9_-]+)-(\d[0-9A-Za-z.]*)\.gem", operands[0]) if operands else None
     if found is None:
         return "", "", NO_NAME
-    return f"gem yank {found[1]} -v {found[2]}", f"yanks {found[1]} {found[2]}", ""
+    if where is None:
+        return "", "", NO_REGISTRY
+    return f"gem yank {found[1]} -v {found[2]}{where}", f"yanks {found[1]} {found[2]}", ""
 
 
-def _named(place, step: dict, program: str, parsed) -> tuple[str, str]:
-    """Return the name and version in the package's own file, "" for what it does not say."""
-    manifest = "Cargo.toml" if program == "cargo" else "package.json"
+def _manifest(place, step: dict, program: str, parsed) -> dict:
+    """Return what the package's own file says, {} for what is not known."""
+    file = "Cargo.toml" if program == "cargo" else "package.json"
     where = [word for word in parsed.operands if word not in ("publish", "npm")]
     folder = (parsed.values("-C", "--dir") or where or ["."])[-1]
     if parsed.has("-w", "--workspace", "--workspaces", "-r", "--recursive", "--manifest-path", "-p"):
-        return "", ""
-    path = beneath(f"{folder}/{manifest}", step.get("cwd") or "/", place.root) if is_known(folder) else None
+        return {}
+    path = beneath(f"{folder}/{file}", step.get("cwd") or "/", place.root) if is_known(folder) else None
     told = _read(place, path) if path else b""
     with suppress(ValueError, AttributeError):
         read = tomllib.loads(told.decode()).get("package", {}) if program == "cargo" else json.loads(told)
-        return str(read.get("name") or ""), str(read.get("version") or "")
-    return "", ""
+        return read if isinstance(read, dict) else {}
+    return {}
 
 
 def _read(place, path: str) -> bytes:

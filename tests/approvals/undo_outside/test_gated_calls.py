@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.git_source import git
 
+ELSEWHERE = '{"name": "cart", "version": "1.2.0", "publishConfig": {"registry": "https://npm.example.org"}}'
+
 
 def asks(team, command: str) -> dict:
     """Submit a shell call in mode gate; return the action once its way back was looked for."""
@@ -193,3 +195,50 @@ def test_a_publish_is_deprecated_by_a_shell_call_that_the_policy_judges(team):
         "npm deprecate @team/cart@1.2.0 'Taken back with Handrail: published by mistake' --registry"
         " https://registry.example.org"
     )
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "publish", "taken_back"),
+    [
+        (
+            "package.json", ELSEWHERE,
+            "npm publish", "npm deprecate cart@1.2.0 'Taken back with Handrail: published by mistake'"
+            " --registry https://npm.example.org",
+        ),
+        (
+            "package.json", ELSEWHERE,
+            "npm publish --registry https://other.example.org", "npm deprecate cart@1.2.0"
+            " 'Taken back with Handrail: published by mistake' --registry https://other.example.org",
+        ),
+        (
+            "Cargo.toml", '[package]\nname = "cart"\nversion = "1.2.0"\npublish = ["acme"]\n',
+            "cargo publish", "cargo yank --version 1.2.0 cart --registry acme",
+        ),
+        (
+            "Cargo.toml", '[package]\nname = "cart"\nversion = "1.2.0"\n',
+            "cargo publish --registry acme", "cargo yank --version 1.2.0 cart --registry acme",
+        ),
+        (
+            "cart.gem", "", "gem push cart-1.2.0.gem --host https://gems.example.org -k acme",
+            "gem yank cart -v 1.2.0 --host https://gems.example.org -k acme",
+        ),
+    ],
+)  # fmt: skip
+def test_a_publish_is_taken_back_at_the_registry_that_it_went_to(team, file, content, publish, taken_back):
+    team.agent.run(team.key, f"cat > {file} <<'E'\n{content}\nE")
+    call = asks(team, publish)["compensation"]["call"]
+    assert call["arguments"]["command"] == taken_back
+
+
+@pytest.mark.parametrize(
+    ("content", "publish"),
+    [
+        ('{"name": "cart", "version": "1.2.0", "publishConfig": {"registry": "; rm -rf ~"}}', "npm publish"),
+        ('{"name": "cart", "version": "1.2.0"}', "npm publish --registry $REGISTRY"),
+    ],
+)
+def test_a_publish_to_a_registry_that_is_not_known_has_no_way_back(team, content, publish):
+    team.agent.run(team.key, f"cat > package.json <<'E'\n{content}\nE")
+    action = asks(team, publish)
+    assert (action["undo"], action["compensation"]) == ("no", None)
+    assert "which registry this publishes to" in action["no_compensation_because"]
