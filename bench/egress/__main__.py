@@ -121,7 +121,7 @@ def _free_port() -> int:
 
 
 def _until_open(port: int):
-    for _ in range(300):
+    for _ in range(1800):  # mitmproxy takes a minute to start on a busy machine
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.1)
