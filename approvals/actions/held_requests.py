@@ -24,7 +24,7 @@ ALIKE = ("host", "method")  # two requests of one Run that are asked about once
 def ask(workspace, wish: dict, run: str) -> tuple[str, str]:
     """Submit a request as an action; return its id and digest. Problem.
 
-    `wish` is {credential, host, method, path, has_query, body_bytes, body_sha256}; without a credential, what was asked
+    `wish` is {credential, host, method, path, query, body_bytes, body_sha256}; without a credential, what was asked
     before for the host and method in this Run is returned.
     """
     tool = CREDENTIAL if "credential" in wish else REQUEST

@@ -10,23 +10,30 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .names import BadName, host_and_port
+from .names import HANDRAIL, BadName, host_and_port
+from .own_loopback import addresses_of
 
 PORT = 443
 READ = "READ"
 METHOD = re.compile(r"[A-Z]{1,20}")
 HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
+OVERRIDES = frozenset(
+    ("x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url")
+)
 # Of the connection or the proxy itself, or read by servers in ways of their own.
 NOT_A_CREDENTIAL = frozenset(
     (
         *("host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect", "via"),
         *("proxy-authorization", "forwarded", "content-type", "accept-encoding", "range"),
+        *OVERRIDES,
     )
 )
-# What servers read differently: encoded separators and dots, empty and dotted segments, parameters, backslashes.
-UNCLEAR_PATH = re.compile(r"(?i)%(?:2[ef5]|5c|3b|00)|//|/\.{1,2}(?=/|$)|[;\\]")
-OVERRIDES = frozenset(
-    ("x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url")
+# With these an answer could bring the value in parts, none of which is known for one.
+IN_PARTS = frozenset(("range", "if-range"))
+# What servers read differently: encoded separators, dots and control characters, also in an overlong form or as
+# letters that some make plain (U+2024, U+2025, U+FF0E); empty and dotted segments, parameters, backslashes.
+UNCLEAR_PATH = re.compile(
+    r"(?i)%(?:2[ef5]|5c|3b|[01][0-9a-f]|7f|c[01]|e0%[89]|f0%8|e2%80%a[45]|ef%bc)|//|/\.{1,2}(?=/|$)|[;\\]"
 )
 MAX_HOSTS, MAX_PATHS = 20, 50
 
@@ -132,10 +139,14 @@ def read_header(text: str) -> tuple[str, str]:
 
 def read_host(wish: dict) -> HostLeash:
     """Return the leash of {host, paths, methods}. Raise BadLeash."""
+    if "/" in wish["host"]:
+        raise BadLeash(f"{wish['host'][:100]!r}: name the host alone, such as api.github.com; its paths are in paths.")
     try:
         host, port = host_and_port(wish["host"], PORT)
     except BadName as error:
         raise BadLeash(f"{wish['host'][:100]!r}: {error}") from None
+    if host == HANDRAIL or addresses_of(host):
+        raise BadLeash(f"{host} is the workspace's own loopback or Handrail itself, where no credential is put in.")
     if port == 80:
         raise BadLeash("A credential goes over TLS alone, which port 80 is not for.")
     scope = read_scope(wish.get("paths") or (), wish.get("methods") or ())

@@ -31,7 +31,11 @@ class Opened:
 
     def __post_init__(self):
         self.leashes, self.attempt = self.gate.leashes, self.gate.attempt
-        self.credentials = self.gate.opening.credentials
+
+    @property
+    def credentials(self):
+        """Those that may be in the answer, as they were when the request was let through."""
+        return self.gate.opening.credentials
 
     async def serve(self, program: Peer, hello: bytes):
         """Answer one request in TLS with our certificate for the host."""
@@ -56,6 +60,7 @@ class Opened:
             async with asyncio.timeout(HEAD_TIMEOUT):
                 head = await read_request(program.reader)
             self._check(head)
+            self.gate.opening = await self.leashes.at(self.attempt.host, self.attempt.port)  # the tunnel may be old
             head, body = await self.gate.passed(head, program)
             server = await self.connect()
             await self._exchange(program, await self._secured(server), head, body)
@@ -118,7 +123,7 @@ class Opened:
                 lambda task: task.cancelled() or (task.exception() and host.writer.outer.writer.close())
             )
             try:
-                await self._return(program, host, flow, head.connection, server)
+                await self._return(program, host, flow, head, server)
             finally:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
@@ -126,7 +131,8 @@ class Opened:
     def _no_answer(self, error: BadHead) -> Refused:
         return Refused(502, f"{self.attempt.host} gave no answer that can be passed on. {error}")
 
-    async def _return(self, program: Peer, host: Peer, flow: Flow, client: h11.Connection, server: h11.Connection):
+    async def _return(self, program: Peer, host: Peer, flow: Flow, head: RequestHead, server: h11.Connection):
+        client = head.connection
         try:
             while not isinstance(response := await read_response(host.reader, server), h11.Response):
                 if response.status_code == 101:
@@ -137,7 +143,7 @@ class Opened:
         if codings:
             words = "answered in a coding that was not asked for, so it can't be searched for the credential"
             raise Refused(502, f"{self.attempt.host} {words}.")
-        await flow.down([client.send(self._clean(response))], program)
+        await flow.down([client.send(self._clean(response, head.method))], program)
         scrubber = self.leashes.scrubber(self.credentials)
         async for data in body_parts(server, host.reader, response.headers):
             if clean := scrubber.feed(data):
@@ -146,10 +152,10 @@ class Opened:
             await flow.down(client.send_with_data_passthrough(h11.Data(data=rest)), program)
         await flow.down([client.send(h11.EndOfMessage())], program)
 
-    def _clean(self, response: h11.Response) -> h11.Response:
-        """Return the head of the answer without the real values. Its length may change with them."""
+    def _clean(self, response: h11.Response, method: str) -> h11.Response:
+        """Return the head of the answer without the real values. The length of a body may change with them."""
         response = forwarded_response(response)
-        is_kept = response.status_code in (204, 304)
+        is_kept = method == "HEAD" or response.status_code in (204, 304)
         headers = [
             (name, self._without(value))
             for name, value in response.headers

@@ -17,7 +17,7 @@ from .answers import Refused
 from .attempts import Attempt, Block, BlockCode
 from .authority import Authority
 from .http_head import BadHead, RequestHead
-from .leash import OVERRIDES, Leashed, Scope
+from .leash import IN_PARTS, OVERRIDES, Leashed, Scope
 from .reads import is_graphql, only_reads, writes
 from .relay import READ_BYTES, Peer
 
@@ -36,14 +36,14 @@ class Scrubber(Protocol):
 
 @dataclass(frozen=True)
 class Use:
-    """One request to an opened host; `path` has no query. Without a credential it is asked about for its method."""
+    """One request to an opened host; `query` is what follows the ?. Without a credential its method is asked about."""
 
     credential: Leashed | None
     host: str
     port: int
     method: str
     path: str
-    query: bool = False
+    query: str = ""
     writes: str = ""  # of GraphQL: what it may change
     body_sha256: str = ""
     body_bytes: int = 0
@@ -58,6 +58,11 @@ class Opening:
 
     def __bool__(self):
         return bool(self.credentials or self.scopes)
+
+
+def is_gone(use: Use) -> str:
+    """Say that the credential was deleted while a person was asked, or is not for the host any more."""
+    return f"The credential {use.credential.name} is not set for {use.host} any more, so it was not put in."
 
 
 class Leashes(Protocol):
@@ -110,9 +115,11 @@ class RequestGate:
             await self.leashes.used(use)
         else:
             body = await self._asked(use, head, body, program)
+            use = await self._as_it_is_now(use)
         fields = [
             (name, use.credential.put_into(value) or value if name == use.credential.header else value)
             for name, value in head.fields
+            if name not in IN_PARTS
         ]
         return replace(head, fields=fields), body
 
@@ -142,9 +149,9 @@ class RequestGate:
                 raise BadHead(f"What is checked by method and path has no {min(found)} field, which changes them.")
             if "#" in head.target:
                 raise BadHead("A path has no #.")
-        path, mark, _ = head.target.partition("?")
+        path, _, query = head.target.partition("?")
         credential = shown[0] if shown else None
-        return Use(credential, self.attempt.host, self.attempt.port, head.method, path, bool(mark))
+        return Use(credential, self.attempt.host, self.attempt.port, head.method, path, query)
 
     async def _asked(self, use: Use, head: RequestHead, body: bytes | None, program: Peer) -> bytes | None:
         """Hold the request for a person; return its body if that was read. Raise Refused."""
@@ -158,6 +165,14 @@ class RequestGate:
                 self.blocked(BlockCode.NOT_COVERED, f"{use.method} is not covered by the environment's rules")
             raise Refused(403, f"Blocked by Handrail. {why}")
         return body
+
+    async def _as_it_is_now(self, use: Use) -> Use:
+        """Return the use with the credential's newest value: an answer may take a day. Raise Refused if it is gone."""
+        self.opening = await self.leashes.at(use.host, use.port)
+        found = [one for one in self.opening.credentials if one.id == use.credential.id]
+        if not found:
+            raise Refused(403, f"Blocked by Handrail. {is_gone(use)}")
+        return replace(use, credential=replace(use.credential, value=found[0].value))
 
     async def _held(self, use: Use, program: Peer) -> str:
         """Return what `ask` returns; end it when the program goes away meanwhile."""

@@ -1,6 +1,7 @@
 """The credentials and rules by method of one Run, for the egress proxy (workspaces/egress/request_gate.py)."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from workspaces.egress import authority
 from workspaces.egress.answers import Refused
 from workspaces.egress.http_rules import Line, scopes_at
 from workspaces.egress.leash import Leashed
-from workspaces.egress.request_gate import Opening, Use
+from workspaces.egress.request_gate import Opening, Use, is_gone
 from workspaces.host import paths
 from workspaces.models import Workspace
 from workspaces.secrets import credentials
@@ -26,6 +27,7 @@ from workspaces.shim.redact import Redactor
 
 KNOWN_SECONDS = 1.0  # a credential that was deleted is used for so long at most
 LOOK_SECONDS = 0.5  # interval between looks for an answer
+MOST_QUERY = 2000  # characters of a query that a card shows
 # Below /etc: this machine's authorities and the workspace's own, the latter alone, and both for Java.
 TRUSTED, OWN, OF_JAVA = "handrail/trust.pem", "handrail/authority.pem", "handrail/trust.p12"
 # Variables by which programs find all authorities; Node and Deno take what is added to their own.
@@ -149,6 +151,8 @@ class RunLeashes:
             pk, digest = await self.daemon.thread(self._submitted, use)
             while (why := await self.daemon.thread(extensions.ports.answer_about_request, pk)) is None:
                 await asyncio.sleep(LOOK_SECONDS)
+            if not why and use.credential is not None and not await self._is_set(use):
+                return is_gone(use)
             if not why:
                 pk, approved = None, pk
                 await extensions.ports.use_approved_request(approved, digest)
@@ -161,8 +165,13 @@ class RunLeashes:
             if pk is not None:  # the program went away
                 await asyncio.shield(self.daemon.thread(extensions.ports.stop_asking_about_request, pk))
 
+    async def _is_set(self, use: Use) -> bool:
+        """Return whether the credential is there still, and for the host: an answer may take a day."""
+        found = await self.at(use.host, use.port)
+        return use.credential.id in [one.id for one in found.credentials]
+
     def _submitted(self, use: Use) -> tuple[str, str]:
-        wish = {"host": _shown(use), "method": _method(use), "path": use.path, "has_query": use.query}
+        wish = {"host": _shown(use), "method": _method(use), "path": use.path, "query": _short(use.query)}
         wish |= {"body_bytes": use.body_bytes, "body_sha256": use.body_sha256}
         if use.credential is not None:
             wish["credential"] = use.credential.name
@@ -210,6 +219,13 @@ def _alike(use: Use) -> tuple:
 def _method(use: Use) -> str:
     """Return the method as a person is asked about it: of GraphQL with what it may change."""
     return f"{use.method} ({use.writes})" if use.writes else use.method
+
+
+def _short(query: str) -> str:
+    """Return a query as a person is shown it; of a long one the beginning, and the SHA-256 of all."""
+    if len(query) <= MOST_QUERY:
+        return query
+    return f"{query[:MOST_QUERY]}… (of {len(query):,} characters, SHA-256 {hashlib.sha256(query.encode()).hexdigest()})"
 
 
 def _shown(use: Use) -> str:

@@ -64,9 +64,14 @@ def _checked(team: Team, name: str, wish: dict) -> dict:
         raise invalid(f"There is no environment {missing[0][:80]!r}.", field="environments")
     if not 1 <= len(wanted) <= MAX_ENVIRONMENTS:
         raise invalid(f"A credential names 1 to {MAX_ENVIRONMENTS} environments.", field="environments")
+    variable = check_name(wish["variable"], "variable")
+    for other in Credential.objects.filter(team=team, variable=variable).exclude(name=name):
+        if both := sorted(set(other.environments) & set(wanted)):
+            words = f"The credential {other.name} has the variable {variable} in the environment {both[0]} already."
+            raise invalid(words, field="variable")
     return {
         "header": wish["header"].strip(),
-        "variable": check_name(wish["variable"], "variable"),
+        "variable": variable,
         "hosts": [_shown(one) for one in hosts],
         "environments": wanted,
     }
@@ -124,11 +129,10 @@ def leashed(workspace: Workspace) -> list[Leashed]:
     for row in rows:
         try:
             value = ring.decrypt(row.value, associated_data(row)).decode()
-        except keyring.Unreadable:
+            header, hosts = read_header(row.header)[0].lower(), tuple(map(read_host, row.hosts))
+        except (keyring.Unreadable, BadLeash):  # such as a host that an earlier version took
             continue
         redaction.hide({row.name: value})
-        header = read_header(row.header)[0].lower()
-        hosts = tuple(map(read_host, row.hosts))
         found.append(Leashed(str(row.pk), row.name, header, stand_in(row, workspace, value), value, hosts))
     return found
 

@@ -84,6 +84,12 @@ def test_what_means_nothing_is_refused(lead, wish, change, key):
     lead.call("PUT", "/credentials/wrong", wish | change, expect=422)
 
 
+def test_two_credentials_do_not_share_a_variable_in_one_environment(lead, wish, key):
+    refused = lead.call("PUT", "/credentials/second", wish, expect=422)
+    assert "The credential github has the variable GITHUB_TOKEN in the environment leashed already." in refused.text
+    lead.call("PUT", "/credentials/github", wish)
+
+
 # Real clients --------------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +138,7 @@ def test_each_use_is_an_event(lead, agent, key, api):
 
 
 def beyond(agent, key, api, path):
-    command = f'curl -sS -X DELETE -d body -H "Authorization: Bearer $GITHUB_TOKEN" {url(api, path)}'
+    command = f'curl -sS -X DELETE -d body -H "Authorization: Bearer $GITHUB_TOKEN" {url(api, path)}?force=1'
     return agent.post(f"/workspaces/{key}/commands", {"command": command}).json["id"]
 
 
@@ -140,7 +146,8 @@ def test_a_use_beyond_the_leash_waits_for_a_person_and_goes_once(lead, agent, ke
     started = beyond(agent, key, api, "/user/emails")
     action = waiting(lead, "/user/emails")
     text = json.dumps(action)
-    for part in ("github", HOST, "DELETE", "230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5"):
+    digest = "230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5"
+    for part in ("github", HOST, "DELETE", "force=1", digest):
         assert part in text
     assert sent("/user/emails") == []
     decide(lead, action, "approve")
@@ -184,8 +191,19 @@ def test_the_value_is_nowhere_inside_and_in_no_record(lead, agent, key, api, pro
     assert scrub.status in (200, 201, 202), scrub.text
 
 
-def test_a_deleted_credential_is_put_in_no_more(lead, agent, key, api):
+def test_an_approval_puts_in_no_credential_that_was_deleted_meanwhile(lead, agent, key, api):
+    started = beyond(agent, key, api, "/user/late")
+    action = waiting(lead, "/user/late")
     lead.call("DELETE", "/credentials/github", expect=204)
+    decide(lead, action, "approve")
+    heard = agent.get(f"/commands/{agent.finished(started)['id']}/output").body
+    assert b"The credential github is not set for" in heard
+    assert sent("/user/late") == []
+    assert lead.get(f"/actions/{action['id']}").json["status"] != "succeeded"
+
+
+def test_a_deleted_credential_is_put_in_no_more(lead, agent, key, api):
+    lead.call("DELETE", "/credentials/github", expect=None)
     time.sleep(1.5)  # it is remembered for a second
     agent.run(key, f"curl -sSk -o /dev/null -H 'Authorization: Bearer x' {url(api, '/repos/acme/gone')}")
     assert sent("/repos/acme/gone") == ["Bearer x"]

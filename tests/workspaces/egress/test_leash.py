@@ -7,6 +7,7 @@ import hashlib
 import re
 import socket
 import ssl
+from dataclasses import replace
 
 import pytest
 
@@ -125,6 +126,27 @@ def test_it_is_taken_out_in_each_form_and_across_pieces(opened, form):
     assert b"secret github" in plain
 
 
+def test_an_answer_is_asked_for_as_a_whole(opened):
+    running, leashes, server = opened()
+    more = BEARER + "Range: bytes=0-9\r\nIf-Range: x\r\n"
+    inside_tls(running, leashes, server.port, request("/repos/acme/shop", server.port, more))
+    assert REAL.encode() in server.got
+    assert b"range" not in server.got
+    inside_tls(running, leashes, server.port, request("/repos/acme/shop", server.port, "Range: bytes=0-9\r\n"))
+    assert b"\r\nrange: bytes=0-9\r\n" in server.got
+
+
+def test_the_answer_to_head_keeps_its_length(opened):
+    def talk(sock, got):
+        read_request(sock, got)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n")
+
+    running, leashes, server = opened(talk)
+    heard = inside_tls(running, leashes, server.port, request("/repos/acme/blob", server.port, method="HEAD"))
+    assert b"\r\ncontent-length: 1234\r\n" in heard.lower()
+    assert heard.endswith(b"\r\n\r\n")
+
+
 def test_a_body_goes_up_whole_and_an_expectation_is_answered(opened):
     running, leashes, server = opened(methods=["POST"])
     more = BEARER + "Expect: 100-continue\r\n"
@@ -184,7 +206,7 @@ def test_a_use_beyond_the_leash_is_asked_with_all_that_it_would_send(opened):
     )
     (use,) = leashes.asked
     assert (use.credential.name, use.host, use.port) == ("github", NAME, server.port)
-    assert (use.method, use.path, use.query) == ("POST", "/repos/acme/shop", True)
+    assert (use.method, use.path, use.query) == ("POST", "/repos/acme/shop", "a=b")
     assert (use.body_bytes, use.body_sha256) == (3, hashlib.sha256(b"new").hexdigest())
     assert heard.startswith(b"HTTP/1.1 403 ")
     assert b"Nobody allowed it." in heard
@@ -201,6 +223,42 @@ def test_an_approval_sends_it_once(opened):
     assert server.got.count(REAL.encode()) == 1
 
 
+@pytest.mark.parametrize("change", ["deleted", "replaced"])
+def test_the_credential_is_the_one_that_is_set_when_the_answer_comes(opened, change):
+    running, leashes, server = opened()
+    new = "ghp_NewNewNewNewNewNewNewNewNewNew5678"
+
+    async def answered_after_a_change(use):
+        if change == "deleted":
+            leashes.credential = replace(leashes.credential, hosts=())
+        else:
+            leashes.credential = replace(leashes.credential, value=new, stand_in="ghp_" + "y" * len(new[4:]))
+        return ""
+
+    leashes.ask = answered_after_a_change
+    heard = inside_tls(running, leashes, server.port, request("/admin", server.port, method="DELETE"))
+    assert REAL.encode() not in server.got
+    if change == "deleted":
+        assert heard.startswith(b"HTTP/1.1 403 ")
+        assert b"The credential github is not set for" in heard
+        assert bytes(server.got) == b""
+    else:
+        assert f"authorization: Bearer {new}".encode() in server.got
+        assert heard.startswith(b"HTTP/1.1 200 ")
+        assert new.encode() not in heard
+
+
+def test_a_tunnel_that_was_opened_before_a_change_is_held_to_it(opened):
+    running, leashes, server = opened()
+    context = ssl.create_default_context(cafile=leashes.trusted)
+    with context.wrap_socket(running.tunnel(NAME, server.port), server_hostname=NAME) as sock:
+        leashes.credential = replace(leashes.credential, hosts=())
+        sock.sendall(request("/repos/acme/shop", server.port))
+        assert sock.recv(65536).startswith(b"HTTP/1.1 200 ")
+    assert REAL.encode() not in server.got
+    assert leashes.uses == []
+
+
 # Hostile requests ----------------------------------------------------------------------------------------------------
 
 OTHER_PATHS = [
@@ -210,6 +268,8 @@ OTHER_PATHS = [
     "/repos/acme%2f..%2fother", "/repos/acme/..%5cother", "/repos/acme/..\\other", "/repos/acme/x;/../../other",
     "/repos/acme/..;/other", "/repos/acme/%00", "/repos/acme/%252e%252e/other", "/repos%2facme/x", "/repos/acme/x%3b",
     "/x?/repos/acme/x", "/user?path=/repos/acme/", "/repos/acme/..?x", "/repos/acme/.", "/repos/./acme/x",
+    "/repos/acme/%c0%ae%c0%ae/user", "/repos/acme/%e0%80%ae./user", "/repos/acme/%EF%BC%8E%EF%BC%8E/user",
+    "/repos/acme/%e2%80%a5/user", "/repos/acme/x%0d%0aX-A:%20b", "/repos/acme/x%09", "/repos/acme/x%7F",
     "/%72epos/acme/x", "/repos/%61cme/x", "/user", "/admin", "/graphql", "/repos/acme/../..",
 ]  # fmt: skip
 OTHER_METHODS = [
@@ -452,6 +512,11 @@ def test_paths(paths, path, is_covered):
         {"host": "127.0.0.1"},
         {"host": "a.test:80"},
         {"host": "*.test"},
+        {"host": "https://a.test"},
+        {"host": "a.test/repos"},
+        {"host": "localhost"},
+        {"host": "app.localhost"},
+        {"host": "handrail.internal"},
         {"host": "a.test", "paths": ["repos"]},
         {"host": "a.test", "paths": ["/a/../b"]},
         {"host": "a.test", "paths": ["/a?b"]},
@@ -464,7 +529,11 @@ def test_a_leash_that_means_nothing_is_refused(wish):
 
 
 @pytest.mark.parametrize(
-    "text", ["Authorization", "Authorization: Bearer", "Host: {}", "A b: {}", "X: {} {}", "X: {}\r\nY: z"]
+    "text",
+    [
+        *("Authorization", "Authorization: Bearer", "Host: {}", "A b: {}", "X: {} {}"),
+        *("X: {}\r\nY: z", "x-http-method: {}"),
+    ],
 )
 def test_a_header_that_holds_no_credential_is_refused(text):
     with pytest.raises(BadLeash):
