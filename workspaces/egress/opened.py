@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import h11
 
+from . import tls_sessions
 from .answers import Refused, linger, send_error
 from .attempts import BlockCode
 from .http_head import MAX_HEAD_BYTES, BadHead, RequestHead, forwarded_response, read_request, read_response
@@ -63,7 +64,9 @@ class Opened:
             self.gate.opening = await self.leashes.at(self.attempt.host, self.attempt.port)  # the tunnel may be old
             head, body = await self.gate.passed(head, program)
             server = await self.connect()
-            await self._exchange(program, await self._secured(server), head, body)
+            inner = await self._secured(server)
+            await self._exchange(program, inner, head, body)
+            tls_sessions.keep(self.leashes.tls(), self.attempt.host, self.attempt.port, inner.writer.tls)
         except BadHead as error:
             await send_error(program, 400, str(error))
         except Refused as refused:
@@ -87,9 +90,11 @@ class Opened:
 
     async def _secured(self, host: Peer) -> Peer:
         """Begin TLS on the connection to the host, and check its certificate. Raise Refused."""
+        context, name = self.leashes.tls(), self.attempt.host
+        session = tls_sessions.of(context, name, self.attempt.port)
         try:
             async with asyncio.timeout(HEAD_TIMEOUT):
-                return await secured(host, self.leashes.tls(), server_name=self.attempt.host)
+                return await secured(host, context, server_name=name, session=session)
         except ssl.SSLCertVerificationError as error:
             words = f"The certificate of {self.attempt.host} is not trusted: {error.verify_message}."
             raise Refused(502, words) from None

@@ -85,12 +85,25 @@ class Inflow(asyncio.BufferedProtocol):
 class TlsStream:
     """Reads and writes what is within TLS: an asyncio.StreamReader and StreamWriter, as far as they are used here."""
 
-    def __init__(self, outer: Peer, context: ssl.SSLContext, *, server_name: str | None = None, first: bytes = b""):
-        """Be the client of the host `server_name`, or else the server of a program whose hello begins with `first`."""
+    def __init__(
+        self,
+        outer: Peer,
+        context: ssl.SSLContext,
+        *,
+        server_name: str | None = None,
+        session: ssl.SSLSession | None = None,
+        first: bytes = b"",
+    ):
+        """Be the client of the host `server_name`, or else the server of a program whose hello begins with `first`.
+
+        `session`: one with the host, of the same context, that the handshake goes on with.
+        """
         self.outer = outer
         self._received, self._sent = ssl.MemoryBIO(), ssl.MemoryBIO()
         is_server = server_name is None
-        self._tls = context.wrap_bio(self._received, self._sent, server_side=is_server, server_hostname=server_name)
+        self.tls = context.wrap_bio(
+            self._received, self._sent, server_side=is_server, server_hostname=server_name, session=session
+        )
         self._received.write(first)
         # A host says nothing before our hello, so nothing of it was read.
         self._inflow = None if is_server else Inflow(outer, self._received)
@@ -101,7 +114,7 @@ class TlsStream:
         """Raise ssl.SSLError for a peer that refuses, or is refused; ConnectionError for one that goes away."""
         while True:
             try:
-                self._tls.do_handshake()
+                self.tls.do_handshake()
             except ssl.SSLWantReadError:
                 self._flush()
                 await self._fill()
@@ -139,7 +152,7 @@ class TlsStream:
         plain, got = _shared("plain")[:size], 0
         while got < len(plain) and not self._is_over:
             try:
-                count = self._tls.read(len(plain) - got, plain[got:])
+                count = self.tls.read(len(plain) - got, plain[got:])
             except ssl.SSLWantReadError:
                 self._flush()
                 if got:
@@ -172,7 +185,7 @@ class TlsStream:
             if sum(map(len, parts)) <= RECORD_BYTES:
                 parts = (b"".join(parts),)  # one record takes several
             for part in filter(None, parts):
-                self._tls.write(part)
+                self.tls.write(part)
             self._flush()
 
     async def drain(self):
@@ -189,7 +202,7 @@ class TlsStream:
         if not self._is_closing:
             self._is_closing = True
             with contextlib.suppress(ssl.SSLError, *DISCONNECTED):
-                self._tls.unwrap()
+                self.tls.unwrap()
             self._flush()
 
     async def wait_closed(self):

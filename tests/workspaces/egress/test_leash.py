@@ -147,6 +147,32 @@ def test_the_answer_to_head_keeps_its_length(opened):
     assert heard.endswith(b"\r\n\r\n")
 
 
+def test_the_next_handshake_with_the_host_goes_on_with_its_session(opened):
+    reused = []
+
+    def talk(sock, got):
+        reused.append(sock.session_reused)
+        echo(sock, got)
+
+    running, leashes, server = opened(talk)
+    context = leashes.tls()
+    leashes.tls = lambda: context
+    for _ in range(3):
+        heard = inside_tls(running, leashes, server.port, request("/repos/acme/shop", server.port))
+        assert heard.startswith(b"HTTP/1.1 200 ")
+    assert reused == [False, True, True]
+
+
+def test_a_session_is_of_the_authorities_that_the_host_was_checked_with(opened):
+    running, leashes, server = opened()
+    trusting, other = leashes.tls(), ssl.create_default_context()
+    leashes.tls = lambda: trusting
+    asked = request("/repos/acme/shop", server.port)
+    assert inside_tls(running, leashes, server.port, asked).startswith(b"HTTP/1.1 200 ")
+    leashes.tls = lambda: other
+    assert b"is not trusted" in inside_tls(running, leashes, server.port, asked)
+
+
 def test_a_body_goes_up_whole_and_an_expectation_is_answered(opened):
     running, leashes, server = opened(methods=["POST"])
     more = BEARER + "Expect: 100-continue\r\n"
