@@ -50,7 +50,8 @@ def way_back(place, step: dict) -> tuple[str, str, str]:
     name, version = str(manifest.get("name") or ""), str(manifest.get("version") or "")
     if not PLAIN.fullmatch(name) or not VERSION.fullmatch(version):
         return "", "", NO_NAME
-    where = _same(parsed, "--registry", "--index") or _of_manifest(program, manifest)
+    where = _same(parsed, "--registry", "--index")
+    where = _of_manifest(program, manifest) if where == "" else where
     if where is None:
         return "", "", NO_REGISTRY
     if program == "cargo":
