@@ -36,7 +36,13 @@ MERGED = "A merge can't be taken back by a call. A new commit can revert it."
 COMMENTED = "A review that only comments can't be dismissed."
 UNKNOWN = "Handrail doesn't know how this can be taken back"
 FOUND_URL = r"/(?P<what>pull|pulls|issues|-/merge_requests|-/issues|merge_requests)/(?P<number>\d+)"
-FOUND_URL += r"(?:#(?:issuecomment-|note_)(?P<comment>\d+))?"
+FOUND_URL += r"(?:#(?P<at>issuecomment-|note_|discussion_r)(?P<comment>\d+))?"
+OF_API = (
+    *("-X", "--method", "-f", "--raw-field", "-F", "--field", "-H", "--header", "--input", "--hostname"),
+    *("-q", "--jq", "-t", "--template", "-p", "--preview", "--cache"),
+)
+COMMENTS = re.compile(r"/?repos/([^/?#]+)/([^/?#]+)/(issues|pulls)/(\d{1,9})/comments(?:/\d+/replies)?")
+LINE = "line"  # what a comment is on, at GitHub: the line of a pull request, where comments have numbers of their own
 
 
 @dataclass
@@ -55,6 +61,8 @@ def is_at_host(step: dict) -> bool:
 def effect_of(step: dict, source: str) -> AtHost:
     """Return what takes the sub-command back. `source` is the address that the workspace came from."""
     program, words = after(step["words"], PROGRAMS)
+    if program == "gh" and words[:1] == ["api"]:
+        return _of_api(parse(words, OF_API), source)
     parsed = parse(words, WITH_VALUE)
     kind, verb, *operands = [*parsed.operands, "", ""]
     values = [value for _, value in parsed.options if value is not None]
@@ -86,6 +94,25 @@ def _effect(program: str, kind: str, verb: str, operands: list[str], parsed) -> 
     if verb == "merge":
         return AtHost([], MERGED)
     return _change(program, on, verb, number, parsed) if number else _unknown()
+
+
+def _of_api(parsed, source: str) -> AtHost:
+    """Return what takes a comment back that `gh api` writes. Its answer has the comment's number, unless it is cut."""
+    sends = parsed.has("-f", "--raw-field", "-F", "--field", "--input")
+    method = (parsed.values("-X", "--method") or ["POST" if sends else "GET"])[-1].upper()
+    words = [*parsed.operands[1:], *parsed.values("--hostname")]
+    if len(parsed.operands) != 2 or method != "POST" or not all(map(is_known, words)):
+        return _unknown()
+    if not (found := COMMENTS.fullmatch(parsed.operands[1])):
+        return _unknown()
+    owner, name, what, number = found.groups()
+    host = (parsed.values("--hostname") or [""])[-1]
+    own = (owner, name) == ("{owner}", "{repo}")
+    repository = _repository("gh", [] if own else ["/".join(filter(None, (host, owner, name)))], source)
+    if repository is None:
+        return _unknown()
+    step = _comment(int(number), LINE if what == "pulls" else "issue")
+    return AtHost([{**step, "repository": f"{repository.base}/{repository.path}"}])
 
 
 def _change(program: str, on: str, verb: str, number: int, parsed) -> AtHost:
@@ -166,6 +193,8 @@ def _filled(step: dict, told: list[dict]) -> dict:
     needs_comment = step["do"] == "delete_comment"
     for at, found in enumerate(told):
         if bool(found["comment"]) != needs_comment:
+            continue
+        if (found["at"] == "discussion_r") != (step.get("on") == LINE):
             continue
         del told[at]
         comment = {"comment": int(found["comment"])} if needs_comment else {}

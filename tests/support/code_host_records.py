@@ -16,14 +16,13 @@ NOT_FOUND = (404, {"message": "Not Found"})
 
 
 class FullCodeHost(CodeHost):
-    """`issues`: {number: {state, labels}}; `comments`, `reviews`: {id: …}; `labels`: {name: id}; `releases`: {tag: id}.
-
-    `merged`, `closed`: numbers of pull requests.
+    """`issues`: {number: {state, labels}}; `comments`, `line_comments`, `reviews`: {id: …}; `labels`: {name: id};
+    `releases`: {tag: id}; `merged`, `closed`: numbers of pull requests.
     """
 
     def __init__(self, kind: str, root=None, **how):
         super().__init__(kind, root, **how)
-        self.issues, self.comments, self.reviews = {}, {}, {}
+        self.issues, self.comments, self.line_comments, self.reviews = {}, {}, {}, {}
         self.labels, self.releases, self.merged, self.closed = {}, {}, set(), set()
 
     def answer(self, method, path, query, headers, body):
@@ -41,6 +40,7 @@ class FullCodeHost(CodeHost):
             (r"/pulls/(\d+)", self._pull),
             (r"/issues/(\d+)", self._issue),
             (r"/issues/comments/(\d+)", self._comment),
+            (r"/pulls/comments/(\d+)", self._line_comment),
             (r"/pulls/\d+/reviews", self._reviews),
             (r"/pulls/\d+/reviews/(\d+)", self._review),
             (r"/pulls/\d+/reviews/(\d+)/dismissals", self._dismissal),
@@ -74,6 +74,11 @@ class FullCodeHost(CodeHost):
         if int(number) not in self.comments:
             return NOT_FOUND
         return (204, None) if method == "DELETE" and self.comments.pop(int(number)) else (200, {"id": int(number)})
+
+    def _line_comment(self, method, body, number):
+        if int(number) not in self.line_comments:
+            return NOT_FOUND
+        return (204, None) if method == "DELETE" and self.line_comments.pop(int(number)) else (200, {"id": int(number)})
 
     def _reviews(self, method, body):
         return 200, [{"id": pk, **told} for pk, told in self.reviews.items()]

@@ -35,7 +35,7 @@ class GitHubStyle(CodeHost):
             return await self._is_dismissed(step)
         if do == "delete_label":
             return not await self.label_id(step["label"])
-        address = f"/issues/comments/{step['comment']}" if do == "delete_comment" else _release(step)
+        address = _comment(step) if do == "delete_comment" else _release(step)
         return not await self.is_there(self.project + address)
 
     async def take_back(self, step):
@@ -54,7 +54,7 @@ class GitHubStyle(CodeHost):
             label = await self.label_id(step["label"])
             await self.call("DELETE", f"{self.project}/labels/{quote(str(label), safe='')}", also=(404,))
         elif do == "delete_comment":
-            await self.call("DELETE", f"{self.project}/issues/comments/{step['comment']}", also=(404,))
+            await self.call("DELETE", self.project + _comment(step), also=(404,))
         else:
             _, data = await self.call("GET", self.project + _release(step))
             await self.call("DELETE", f"{self.project}/releases/{number_of(data, 'id')}", also=(404,))
@@ -89,6 +89,11 @@ class GitHubStyle(CodeHost):
 
 def _wanted(do: str) -> str:
     return "closed" if do.startswith("close") else "open"
+
+
+def _comment(step: dict) -> str:
+    """Return the address of a comment; one on a line of a pull request is among others."""
+    return f"/{'pulls' if step.get('on') == 'line' else 'issues'}/comments/{step['comment']}"
 
 
 def _release(step: dict) -> str:

@@ -1,10 +1,13 @@
 """Calls that agents make themselves, after an approval: git push, gh, npm. What they left is taken back by Handrail."""
 
 import json
+import shlex
 from datetime import UTC, datetime
 
 import pytest
 
+from approvals.evidence.host_effects import effect_of
+from approvals.policy.shell_words import OPAQUE
 from tests.support.git_source import git
 
 ELSEWHERE = '{"name": "cart", "version": "1.2.0", "publishConfig": {"registry": "https://npm.example.org"}}'
@@ -129,6 +132,34 @@ def test_what_is_opened_at_a_code_host_is_taken_back_by_the_number_in_its_output
     assert (host.closed == {7} or host.issues[5]["state"] == "closed" or 77 not in host.comments) is True
 
 
+def test_a_comment_on_a_line_by_the_api_is_taken_back(team):
+    host = team.source.host
+    host.comments, host.line_comments = {77: "theirs"}, {77: "hi"}
+    action = asks(team, f"gh api repos/team/shop/pulls/5/comments -f body=hi -F line=3 --hostname {host.site}")
+    assert (action["undo"], action["compensation"]["title"]) == ("outside", "deletes the comment"), action
+    said = json.dumps({"id": 77, "html_url": f"{host.url}/team/shop/pull/5#discussion_r77"})
+    action = runs(team, action, lambda: None, note=f"{host.url}/team/shop/pull/5#issuecomment-9 {said}")
+    assert action["compensation"]["title"] == "deletes the comment 77 on #5"
+    taken_back(team, action)
+    assert (host.comments, host.line_comments) == ({77: "theirs"}, {})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "gh api repos/team/shop/pulls/5/comments",
+        "gh api -X DELETE repos/team/shop/pulls/comments/77",
+        "gh api -X PUT repos/team/shop/pulls/5/comments -f body=hi",
+        "gh api repos/team/shop/pulls/5/merge -X PUT",
+        "gh api repos/team/shop/pulls/$N/comments -f body=hi",
+    ],
+)
+def test_other_calls_of_the_api_have_no_way_back(command):
+    effect = effect_of({"words": shlex.split(command.replace("$N", OPAQUE))}, "https://git.example.org/team/shop")
+    assert effect.steps == []
+    assert effect.why_not
+
+
 def test_a_merged_pull_request_is_left_alone(team):
     host = team.source.host
     action = asks(team, f"gh pr create -t x -b y -R {host.site}/team/shop")
@@ -234,7 +265,7 @@ def test_a_publish_is_taken_back_at_the_registry_that_it_went_to(team, file, con
     ("content", "publish"),
     [
         ('{"name": "cart", "version": "1.2.0", "publishConfig": {"registry": "; rm -rf ~"}}', "npm publish"),
-        ('{"name": "cart", "version": "1.2.0"}', "npm publish --registry $REGISTRY"),
+        (ELSEWHERE, "npm publish --registry $REGISTRY"),
     ],
 )
 def test_a_publish_to_a_registry_that_is_not_known_has_no_way_back(team, content, publish):

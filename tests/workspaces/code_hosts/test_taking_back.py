@@ -71,6 +71,13 @@ def test_a_comment_is_deleted_once(host):
     assert takes_back(host, **step) == [True, True]
 
 
+@pytest.mark.parametrize("host", ["github"], indirect=True)
+def test_a_comment_on_a_line_is_not_that_of_the_same_number_on_the_pull_request(host):
+    host.line_comments = {77: "text"}
+    step = {"do": "delete_comment", "number": 5, "comment": 77, "on": "line"}
+    assert (takes_back(host, **step), host.line_comments, host.comments) == ([False, True], {}, {77: "text"})
+
+
 def test_labels_of_an_issue_are_removed_and_added_again(host):
     assert takes_back(host, do="remove_label", number=5, label="bug", on="issue") == [False, True]
     assert takes_back(host, do="add_label", number=5, label="urgent", on="issue") == [False, True]
