@@ -304,6 +304,12 @@ class Bench:
 
         watching.measure(self)
 
+    def forked(self) -> None:
+        """Measure a fork beside one whose first snapshot reads all files; needs the store of `first`."""
+        from bench.store import forks
+
+        forks.measure(self)
+
     def mounted(self) -> None:
         """Search a mounted snapshot of 10,000 files, beside restic's."""
         from bench.store import mounts  # needs libfuse
@@ -366,7 +372,7 @@ def _peak(command: list, env: dict) -> float:
 
 
 OTHERS = ("bucket", "mounted")  # by name only: they need a server, or FUSE
-WORKS = ("first", "again", "watched", "diff", "restore", "memory", "growth")
+WORKS = ("first", "again", "watched", "diff", "restore", "forked", "memory", "growth")
 
 
 def main() -> None:

@@ -113,6 +113,7 @@ class Store:
                 try:
                     scan = self._scan(tree, live, writer, thorough=thorough, prove=prove, watched=tree.watched)
                     scan.inspect, scan.cancel, scan.report = inspect, cancel, progress
+                    scan.made = tree.made and tree.made.still_in(self.catalog)
                     tree_id = scan.run(live.root).hex()
                     scan.check_cancelled()
                     if before_commit:
@@ -283,9 +284,8 @@ class Store:
         """Make a live tree equal to a snapshot, in whole or only at `paths`; paths in `keep` are not changed.
 
         The restore is atomic: after a crash, `target.recover(journal)` must run before anything reads the tree.
-        `cancel` has effect until the first entry of the tree is changed. With `owner` (uid, gid), entries owned by the
-        owner of the snapshot's root get that owner, as a fork for another user needs. With `lender`, a live tree that
-        was stored here, files share the blocks of those that it still has, where the file system can do that.
+        `cancel` has effect until the first entry is changed. With `owner` (uid, gid), what the owner of the snapshot's
+        root owns gets that owner, as in a fork. `lender` is a live tree to share blocks with, see `lending`.
         """
         from .lending import lending
         from .restore import Sketch, restore_tree
@@ -297,7 +297,9 @@ class Store:
         with target.opened() as live, self._failing(f"{target.path} was not restored"), lent as live.lender:
             scan = self._scan(target, live, Sketch(self.catalog), thorough=False)
             scan.cancel, scan.for_restore = cancel, True
-            return restore_tree(self.catalog, scan, _tree_bytes(tree_id), live, journal, paths, keep, owner, progress)
+            how = (journal, paths, keep, owner, progress)
+            done, target.made = restore_tree(self.catalog, scan, _tree_bytes(tree_id), live, *how), live.made
+            return done
 
     # -- garbage collection and checks -----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from .diff import pairs
 from .errors import StoreError
 from .file_reader import LEFT_OUT
 from .index.catalog import Catalog
+from .made import Made
 from .objects import FILE, FOLDER, Entry, Folder, decode_folder
 from .plan import Plan, chooser
 from .progress import Report, Watch
@@ -70,6 +71,7 @@ def restore_tree(
     """
     if live.unfinished(journal):
         raise StoreError(f"an earlier restore was interrupted; recover {journal} first")
+    live.made = Made(tree_id)
     want_root = catalog.folder(tree_id)
     rules = _rules(live, want_root.root(), owner)
     live_root = scan.sink.folder(scan.run(live.root)).root()

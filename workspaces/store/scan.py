@@ -10,7 +10,6 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Callable
 
 from . import blocks, mount_point
 from .depth import MAX_DEPTH, RAISE_LIMITS_AT, raise_limits
@@ -34,6 +33,7 @@ from .objects import (
 )
 from .progress import Progress, Report
 from .stat_cache import KEY, CachedFolder, StatCache, pack_keys
+from .unread import Unread
 
 RACY_NS = 20_000_000  # longer than one tick of any kernel's clock
 _ENCODING, _ENCODE_ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, inlined
@@ -41,7 +41,7 @@ _UNKNOWN_KEY = bytes(KEY.size)
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Scan:
+class Scan(Unread):
     """One pass over a tree. `thorough` reads every file; `twin` is a tree id: its contents are used where stat matches.
 
     A folder in which no file has several links is encoded as soon as it was visited, so its rows are not kept.
@@ -56,7 +56,7 @@ class Scan:
         self.inspect: Inspect | None = None
         self.leaves_out: LeavesOut | None = None
         self.shown: mount_point.Shown | None = None
-        self.shared: Callable[[os.stat_result], Entry | None] | None = None  # see `tree.LocalTree`
+        self.shared = self.made = None  # see `tree.LocalTree`
         self.cancel: threading.Event | None = None
         self.report: Report | None = None
         self.for_restore = False  # then a folder that holds only the mount point is listed, empty
@@ -263,7 +263,7 @@ class Scan:
                     row, reason = self._folder(fd, node, text, name, found, twin, depth)
                 elif known is not None:
                     return known, found, True
-                elif row := self._row_of_shared(name, found) or self._row_of_twin(fd, name, found, twin):
+                elif row := self._row_unread(fd, name, found, twin):
                     reason = ""
                 else:
                     row, found, reason = self._reader.row(fd, name, prefix + text, found)
@@ -280,22 +280,6 @@ class Scan:
             return row, found, trusted
         self._skip(node, text, "changed its type during each read")
         return make_row(name, found, NOTHING, flags=UNKEPT), found, False
-
-    def _row_of_shared(self, name: bytes, found: os.stat_result) -> Row | None:
-        """Return a row with the content of the entry that a file is proved to be, without reading it."""
-        entry = self.shared(found) if self.shared else None
-        if entry is None:
-            return None
-        extras = {tag: value for tag, value in entry.extras.items() if tag == XATTRS}
-        return make_row(name, found, entry.content, flags=entry.flags, extras=extras)
-
-    def _row_of_twin(self, fd: int, name: bytes, found: os.stat_result, twin: Entry | None) -> Row | None:
-        """Return a row with the content of a twin of equal size and mtime, else None. Full comparisons have no twin."""
-        if twin is None or twin.kind != FILE or twin.flags & (TORN | UNKEPT) or not stat.S_ISREG(found.st_mode):
-            return None
-        if (twin.size, twin.mtime_ns) != (found.st_size, found.st_mtime_ns):
-            return None
-        return make_row(name, found, twin.content, flags=twin.flags, extras=self._reader.named_xattrs(fd, name))
 
     def _folder(self, fd, node, text, name, found, twin, depth) -> tuple[Row, str]:
         reason = ""

@@ -4,7 +4,8 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from blake3 import blake3
@@ -16,6 +17,7 @@ from .errors import Damaged, StoreError
 from .index.catalog import Catalog
 from .index.segment import Place
 from .lending import LEAST, Lender
+from .made import Made
 from .objects import FIFO, FILE, FOLDER, LISTED, SYMLINK, Entry
 from .safe_open import parent_beneath
 from .swap import OpenFolders
@@ -42,10 +44,11 @@ class Stage:
 
     def __init__(
         self, catalog: Catalog, stage_fd: int, tree_fd: int, rules: Rules, wanted: Callable[[bytes, Entry], bool],
-        live_links: dict[bytes, list[bytes]], tick: Tick, lender: Lender | None = None,
+        live_links: dict[bytes, list[bytes]], tick: Tick, lender: Lender | None = None, made: Made | None = None,
     ):  # fmt: skip
         self.catalog, self.stage_fd, self.tree_fd, self.rules = catalog, stage_fd, tree_fd, rules
-        self.wanted, self.live_links, self.tick, self.lender = wanted, live_links, tick, lender
+        self.wanted, self.live_links, self.tick = wanted, live_links, tick
+        self.lender, self.made = lender, made
         self._files: list[_File] = []
         self._folders: list[tuple[bytes, Entry]] = []
         self._links: dict[bytes, bytes] = {}
@@ -147,13 +150,9 @@ class Stage:
             data = raw[start : start + length]
             if length != file.entry.size or blake3(data).digest() != file.entry.content:
                 raise Damaged(f"{file.entry.content.hex()} does not match its content id")
-            fd, made = self._create(folders.open(file.parent), file)
-            try:
+            with self._new(folders.open(file.parent), file) as fd:
                 if os.write(fd, data) < length:
                     _write_at(fd, data, 0)
-                set_on_new(fd, self.rules.attributes(file.entry), made)
-            finally:
-                os.close(fd)
             total += length
         return len(files), total
 
@@ -162,33 +161,37 @@ class Stage:
         if not self.lender.can_share or file.entry.size < LEAST or file.entry.link:
             return False
         at = self._opened.open(file.parent)
-        fd, made = self._create(at, file)
         try:
-            if done := self.lender.lend(file.path, file.entry, fd):
-                set_on_new(fd, self.rules.attributes(file.entry), made)
-                self.tick(1, file.entry.size)
-            else:
-                os.unlink(file.name, dir_fd=at)
-        finally:
-            os.close(fd)
-        return done
+            with self._new(at, file) as fd:
+                if not self.lender.lend(file.path, file.entry, fd):
+                    raise _NotLentError
+        except _NotLentError:
+            os.unlink(file.name, dir_fd=at)
+            return False
+        self.tick(1, file.entry.size)
+        return True
 
-    def _create(self, at: int, file: _File) -> tuple[int, tuple[int, int, int]]:
+    @contextmanager
+    def _new(self, at: int, file: _File) -> Iterator[int]:
+        """Create a file to write, and give it its attributes once it has its bytes."""
         mode = file.entry.mode & 0o777
         if mode & self._umask:
             mode = 0o600
-        return os.open(file.name, _CREATE, mode, dir_fd=at), (*self._owner, mode)
+        fd = os.open(file.name, _CREATE, mode, dir_fd=at)
+        try:
+            yield fd
+            set_on_new(fd, self.rules.attributes(file.entry), (*self._owner, mode))
+            if self.made is not None:
+                self.made.note(fd, file.entry)
+        finally:
+            os.close(fd)
 
     def _file(self, at: int, file: _File) -> None:
         entry = file.entry
         if entry.link and self._linked(at, file.name, entry):
             return
-        fd, made = self._create(at, file)
-        try:
+        with self._new(at, file) as fd:
             self._write(fd, entry)
-            set_on_new(fd, self.rules.attributes(entry), made)
-        finally:
-            os.close(fd)
         if entry.link:
             self._links[entry.link] = file.parent + b"/" + file.name if file.parent else file.name
         self.tick(1, 0)
@@ -237,6 +240,10 @@ class Stage:
             set_xattrs(f"/proc/self/fd/{at}/{os.fsdecode(name)}", wished.xattrs, follow=False)
         os.utime(name, ns=(wished.mtime_ns, wished.mtime_ns), dir_fd=at, follow_symlinks=False)
         self.tick(1, 0)
+
+
+class _NotLentError(Exception):
+    pass
 
 
 def _umask() -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .file_reader import LeavesOut
     from .files import LocalFiles
     from .lending import Lender
+    from .made import Made
     from .mount_point import Shown
     from .objects import Entry
     from .plan import Plan
@@ -37,6 +38,7 @@ class LocalTree:
     entries are left out of snapshots, and untouched by a restore. `shown`, if set, returns the digests of what was put
     at the mount point (`mount_point.write`). `watched`, if set, knows what may have changed since the last snapshot.
     `shared`, if set, returns the stored entry that a file is proved by its stat to be, so that it is not read.
+    `made`, if set, are the files of the last restore through this object, which the next snapshot need not read.
     `is_mapped`: programs may write to its files through shared mappings, so the file system is synced before a scan.
     """
 
@@ -54,6 +56,7 @@ class LocalTree:
         self.watched: Watched | None = None
         self.is_mapped = True
         self.shared: Callable[[os.stat_result], Entry | None] | None = None
+        self.made: Made | None = None
 
     @contextmanager
     def opened(self) -> Iterator[LocalLive]:
@@ -110,6 +113,7 @@ class LocalLive:
         self.identity = (self.place, found.st_dev, found.st_ino)
         self.euid, self.owner = os.geteuid(), (found.st_uid, found.st_gid)
         self.lender: Lender | None = None  # of a restore
+        self.made: Made | None = None  # by a restore
 
     def begin(self) -> int:
         """Return the tree's clock in Unix ns, then sync: a write that the sync missed has a later ctime."""
@@ -138,12 +142,14 @@ class LocalLive:
         from .staging import Stage
 
         def build(stage_fd: int) -> Iterable[dict]:
-            given = (catalog, stage_fd, self.root, rules, plan.wanted, links, tick, self.lender)
+            given = (catalog, stage_fd, self.root, rules, plan.wanted, links, tick, self.lender, self.made)
             with closing(Stage(*given)) as stage:
                 for number, step in enumerate(plan.steps):
                     if step.want is not None and not step.adjust:
                         stage.put(b"%d" % number, step.path, step.want)
                 stage.build()
+            if self.made is not None:
+                self.made.leave_stage()
             return plan.drafts(rules)
 
         swap.apply(self.place, self.root, Path(journal), build)

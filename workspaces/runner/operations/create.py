@@ -302,13 +302,14 @@ async def _give_files_to_set_up(job):
 async def _first_snapshot(job):
     workspace = job.workspace
     is_set_up = bool(workspace.environment.setup) and _runs_set_up(workspace)
-    if "fork" in workspace.source and not is_set_up and not from_checkpoint.checkpoint_id_of(workspace):
-        await _restore_origin(job)
-    async with job.open_tree() as tree:
+    is_fork = "fork" in workspace.source and not is_set_up
+    async with job.open_tree() as tree:  # one, so that the snapshot need not read what the restore has made
+        if is_fork and not from_checkpoint.checkpoint_id_of(workspace):
+            await _restore_origin(job)
         await job.thread(repository_files.save_suggestions, workspace, tree)
         await job.thread(notes.give_lessons, workspace, tree)
-    await job.progress(step="snapshot")
-    await job.snapshot("fork" if "fork" in workspace.source and not is_set_up else "setup")
+        await job.progress(step="snapshot")
+        await job.snapshot("fork" if is_fork else "setup")
     failpoint("create.snapshot")
     if source_history.TREE not in workspace.source:
         await job.thread(_name_source, workspace, workspace.head.tree_hex)

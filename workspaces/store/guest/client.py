@@ -63,7 +63,7 @@ class RemoteTree:
         self.cache = Path(cache) if cache is not None else None
         self.rules: Callable[[], LeavesOut | None] | None = None
         self.watched = None  # nobody asks the kernel of the guest
-        self.shared = None
+        self.shared = self.made = None
         self.shown = None  # in a guest the manifest is mounted, and not written into the tree
 
     @contextmanager
