@@ -7,12 +7,13 @@ import re
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 
 from tests.workspaces.store.users import as_user
 from workspaces.store import LocalTree, Store
-from workspaces.store.watch import Watched, kernels
+from workspaces.store.watch import Watched, kernels, opened
 from workspaces.store.watch.marks import Marks
 
 
@@ -257,6 +258,108 @@ def test_snapshots_of_a_command_use_the_watch(tmp_path, work):
     assert done.returncode == 7
     assert first["looked_at"]["watched"] == 0
     assert second["looked_at"] == {"walked": 0, "watched": len(os.listdir(work)) + 2}
+
+
+# Files that somebody only reads
+
+
+@pytest.fixture
+def many(work):
+    """Thirty files in a folder of the tree."""
+    folder = work / "many"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"f{number}").write_bytes(bytes(5000))
+    return folder
+
+
+@pytest.fixture
+def mapper(many):
+    """`mapper.store(value)`: another program stores a byte through mappings of two files, and has read the others."""
+    lines = (
+        "import mmap, pathlib, sys",
+        f"many = pathlib.Path({os.fspath(many)!r})",
+        "sys.stdin.readline()",
+        "opened = [open(many / name, 'r+b') for name in ('f7', 'f8')]",
+        "mappings = [mmap.mmap(file.fileno(), 0) for file in opened]",
+        "[file.close() for file in opened]",
+        "[path.read_bytes() for path in many.iterdir() if path.name not in ('f7', 'f8')]",
+        "print('open')",
+        "for line in sys.stdin:",
+        "    for mapping in mappings: mapping[9] = int(line)",
+        "    print('done')",
+    )
+    with elsewhere(*lines) as program:
+
+        def store(value=""):
+            program.stdin.write(f"{value}\n")
+            program.stdout.readline()
+
+        program.store = store
+        yield program
+        program.stdin.close()
+
+
+def until(is_so):
+    for _ in range(2_000):
+        if is_so():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not become so")
+
+
+def test_many_files_are_asked_before_the_snapshot(store, tree, work, many, mapper, watched, monkeypatch):
+    monkeypatch.setattr(opened, "FEW", 0)
+    monkeypatch.setattr(opened, "AT_ONCE", 7)
+    mapper.store()
+    until(lambda: len(watched.writers) == 2 and not watched.ask_ahead(watched.kernel))
+    for value in (65, 66, 67):
+        mapper.store(value)
+        taken = store.snapshot(tree)
+        assert store.read(taken.tree, b"many/f7", 9, 1) == store.read(taken.tree, b"many/f8", 9, 1) == bytes([value])
+        assert taken.looked_at == (0, len(os.listdir(work)) + len(os.listdir(many)))
+        assert taken.tree == walked(store, work).tree
+
+
+def test_two_watchers_of_a_tree_do_not_keep_each_other_asking(store, tree, work, many, mapper, watched, monkeypatch):
+    monkeypatch.setattr(opened, "FEW", 0)
+    mapper.store()
+    until(lambda: len(watched.writers) == 2 and not watched.ask_ahead(watched.kernel))
+    subprocess.run(["grep", "-r", "x", many], check=False, capture_output=True)  # as another watcher opens all of them
+    watched.kernel.collect_opens()
+    assert not watched.ask_ahead(watched.kernel)
+    mapper.store(65)
+    assert store.read(store.snapshot(tree).tree, b"many/f7", 9, 1) == bytes([65])
+    assert store.snapshot(tree).looked_at == (0, len(os.listdir(work)) + len(os.listdir(many)))
+
+
+def test_files_that_are_not_asked_yet_are_looked_at(store, tree, work, many, mapper, watched, monkeypatch, settle):
+    monkeypatch.setattr(opened, "MOST", 5)
+    mapper.store()
+    for value in (65, 66, 67):
+        mapper.store(value)
+        taken = store.snapshot(tree)
+        assert store.read(taken.tree, b"many/f7", 9, 1) == bytes([value])
+        assert taken.looked_at == (0, len(os.listdir(work)) + len(os.listdir(many)))
+        settle()
+    assert len(watched.writers) == 2  # the scan has asked the two that changed, and nobody the others
+    mapper.store(68)
+    assert store.snapshot(tree, prove=True).tree == walked(store, work).tree
+    assert (watched.how, watched.alarms) == ("fanotify", 0)
+    monkeypatch.undo()
+    mapper.store(69)
+    assert store.read(store.snapshot(tree).tree, b"many/f8", 9, 1) == bytes([69])
+    assert len(watched.writers) == 2
+
+
+def test_what_was_only_read_is_not_looked_at_again(store, tree, work, many, mapper, watched):
+    mapper.store()
+    mapper.store(65)
+    mapper.stdin.close()
+    mapper.wait()
+    store.snapshot(tree)
+    subprocess.run(["grep", "-r", "x", many], check=False, capture_output=True)
+    assert store.snapshot(tree).looked_at == (0, len(os.listdir(work)))
 
 
 # Without rights: each inode has a mark of its own

@@ -11,6 +11,7 @@ import os
 import select
 import struct
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from .writers import Handle, open_by_handle
@@ -30,6 +31,7 @@ _HEAD = struct.Struct("<IBBHQii")  # length, version, reserved, length of this, 
 _HANDLE_AT = _HEAD.size + 4 + 8 + 8  # after the head: of the record, the file system's id, of the handle
 _READ = 1 << 20
 _AT_FDCWD = -100
+_REST_S = 0.002  # between files that are asked ahead, for the process's other threads
 
 
 def new_group(init: int) -> int:
@@ -55,7 +57,7 @@ def _error() -> OSError:
 class Kernel:
     """The events of the file system that holds an open folder, for all watched trees on it. Raise OSError if refused.
 
-    A thread empties the queues; `collect_changes` and `collect_opens` do it at once.
+    A thread empties the queues and asks ahead for writers; `collect_changes` and `collect_opens` empty them at once.
     """
 
     how, why = "fanotify", "its changes are watched"
@@ -131,11 +133,25 @@ class Kernel:
         poll = select.poll()
         for queue in {self._changes, self._opens}:
             poll.register(queue, select.POLLIN)
+        is_busy = False
         while not self._closing.is_set():
-            if poll.poll(1000):
+            if poll.poll(0 if is_busy else 1000):
                 self.collect_opens()
                 self.collect_changes()
-                self._closing.wait(self.pause_s)
+            elif not is_busy:
+                continue
+            is_busy = self._ask_until(time.monotonic() + self.pause_s)
+
+    def _ask_until(self, end: float) -> bool:
+        """Ask opened files for writers until the queues are read again. Return whether there are still many."""
+        while (left := end - time.monotonic()) > 0 and not self._closing.is_set():
+            with self._lock:
+                trees = list(self._trees)
+            if not any(tree.ask_ahead(self) for tree in trees):
+                self._closing.wait(left)
+                return False
+            self._closing.wait(_REST_S)
+        return True
 
     def _read(self, fd: int, pass_on) -> None:
         while True:

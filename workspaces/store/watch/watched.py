@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 
 from ..file_system import is_ctime_trusted
 from ..mount_table import mounts_below
-from .writers import has_writer, sync_file
+from .opened import Opened
 
 if TYPE_CHECKING:
     from ..stat_cache import CachedFolder
+    from .fanotify import Kernel
     from .scan import WatchedScan
 
 DEFAULT_PROOF_EVERY = 50  # snapshots
 BASELINE, PROOF, WATCHED = "baseline", "proof", "watched"
+UNPROVEN = "the file times of this file system do not prove that a file is unchanged"
 
 
 @dataclass
@@ -62,10 +64,14 @@ class Watched:
         self._lock = threading.Lock()
         self._lost = "no snapshot has been taken yet"
         self._dirty: set[str] = set()
-        self._opened: dict[int, bytes] = {}
-        self.writers: dict[int, bytes] = {}
+        self._opened = Opened()
         self._late: tuple[set[int], dict[int, bytes]] | None = None  # events during a scan
         self._since_proof = 0
+
+    @property
+    def writers(self) -> dict[int, bytes]:
+        """Return the handles of the files with a writer, by inode."""
+        return self._opened.writers
 
     def knows(self) -> bool:
         """Return whether the next snapshot need not walk, as far as is known."""
@@ -88,7 +94,11 @@ class Watched:
         with self._lock:
             if self._late is not None:
                 self._late[1].update(opened)
-            self._opened.update((inode, opened[inode]) for inode in opened.keys() & self.places.keys())
+            self._opened.note({inode: opened[inode] for inode in opened.keys() & self.places.keys()})
+
+    def ask_ahead(self, kernel: Kernel) -> bool:
+        """Ask some of the opened files for writers, if there are many. Return whether there are still many."""
+        return self._opened.ask_ahead(kernel)
 
     def places_of(self, inode: int) -> tuple[str, ...]:
         """Return the folders that an entry was in at the last snapshot."""
@@ -138,7 +148,7 @@ class Watched:
             if self._late is not None:
                 self._lost = self._lost or "the last snapshot came to no end"
             self._late = (set(), {})
-        self._ask_for_writers()
+        due = self._opened.ask(self.kernel)
         self.kernel.collect_changes()
         mounts = mounts_below(path)
         with self._lock:
@@ -146,6 +156,7 @@ class Watched:
                 self._stamp, self._root, self._mounts, self._lost = stamp, os.fstat(root), mounts, ""
                 self._dirty.clear()
                 return Hints(BASELINE)
+            self._touch(due & self.places.keys())
             dirty, self._dirty = self._dirty, set()
             self._late = (set(), {})  # what has come until now is in `dirty`, or new to the scan
             for mount in mounts ^ self._mounts:
@@ -165,7 +176,7 @@ class Watched:
             self.how, self.why = "off", self.why if self.alarms else self.off
             return False
         if not is_ctime_trusted(root):
-            self.how, self.why = "off", "the file times of this file system do not prove that a file is unchanged"
+            self.how, self.why = "off", UNPROVEN
             return False
         from . import kernels
 
@@ -182,41 +193,9 @@ class Watched:
         same = self._root is not None and (found.st_dev, found.st_ino) == (self._root.st_dev, self._root.st_ino)
         return bool(self._lost) or not same or stamp != self._stamp
 
-    def _ask_for_writers(self) -> None:
-        """Test what was opened since the last time, and what had a writer then; what has one now is due for a look.
-
-        Opens come first, then the test, then changes: who has closed a file before the test has raised an event, and
-        who opens it after the opens were read is among those of the next time.
-        """
-        self.kernel.collect_opens()
-        with self._lock:
-            asked, self._opened = self._opened, {}
-            before, self.writers = self.writers, {}
-        asked = before | asked
-        found = {inode: handle for inode, handle in asked.items() if self._has_writer(handle)}
-        with self._lock:
-            self.writers |= found
-            self._touch((found.keys() | before.keys()) & self.places.keys())
-
-    def _has_writer(self, handle: bytes) -> bool:
-        try:
-            fd = self.kernel.open_file(handle)
-        except OSError:
-            return True  # who renamed it made its folders due, and the scan asks it where it is now
-        if fd is None:
-            return False
-        try:
-            if not has_writer(fd):
-                return False
-            sync_file(fd)
-            return True
-        finally:
-            os.close(fd)
-
     def found_writer(self, inode: int, handle: bytes) -> None:
         """Note a file that the scan found open for writing."""
-        with self._lock:
-            self.writers[inode] = handle
+        self._opened.note_writer(inode, handle)
 
     def undo(self, hints: Hints) -> None:
         """Make all due again that a snapshot looked at which was not kept."""
@@ -244,7 +223,7 @@ class Watched:
             self._late = None
             self._touch(changes & self.places.keys())
             self._touch_folders(changes & self.folder_at.keys())
-            self._opened.update((inode, opens[inode]) for inode in opens.keys() & self.places.keys())
+            self._opened.note({inode: opens[inode] for inode in opens.keys() & self.places.keys()})
         return missed
 
     def _missed(self, hints: Hints, scan: WatchedScan) -> list[str]:
@@ -347,8 +326,7 @@ class Watched:
         with self._lock:
             self._lost = self._lost or why
             self._forget()
-            self._opened.clear()
-            self.writers.clear()
+            self._opened.forget()
             self._dirty.clear()
             self._late = None
 
@@ -366,4 +344,4 @@ def _above(paths: set[str]) -> set[str]:
     return found
 
 
-__all__ = ["BASELINE", "DEFAULT_PROOF_EVERY", "PROOF", "WATCHED", "Hints", "Watched"]
+__all__ = ["BASELINE", "DEFAULT_PROOF_EVERY", "PROOF", "UNPROVEN", "WATCHED", "Hints", "Watched"]
