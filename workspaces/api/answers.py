@@ -3,11 +3,10 @@
 from dashboard.problems import Problem
 from workspaces.host import place
 from workspaces.manifests.body import not_kept
-from workspaces.models import Operation, Phase, Run, State, StateCode
+from workspaces.models import Operation, Phase, Run, StateCode
 from workspaces.programs import recordings
 from workspaces.provisioning import isolation, source_history
-
-IN_A_GUEST = "its files are on the disk of a guest, whose kernel is not asked"
+from workspaces.services import watching
 
 
 def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: list[str] | None = None) -> dict:
@@ -44,22 +43,12 @@ def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: l
         "entries": head.entries if head else None,
         "bytes": head.bytes if head else None,
         **{name: getattr(workspace, name) for name in ("proof", "alarm", "missing_snapshot", "awake_until", "vitals")},
-        "watching": watching_out(workspace),
+        "watching": watching.shown(workspace),
         "agents": agents,
         "run": run and run_out(run),
         "in_trash_until": workspace.purge_at if workspace.trashed_at else None,
         "url": f"/w/{workspace.team.slug}/{workspace.key}/",
     }
-
-
-def watching_out(workspace) -> dict:
-    """Return {how, why}: how the files are watched for snapshots."""
-    if workspace.watching:
-        return workspace.watching
-    if workspace.environment.capabilities.files_need_run:
-        return {"how": "off", "why": IN_A_GUEST}
-    is_up = workspace.state == State.READY
-    return {"how": "off", "why": "no snapshot was taken since it came up" if is_up else "it is not up"}
 
 
 def run_out(run: Run) -> dict:

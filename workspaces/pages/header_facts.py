@@ -10,7 +10,12 @@ from workspaces.host import place
 from workspaces.models import State
 from workspaces.pages.about import About
 from workspaces.provisioning import capacity, isolation
+from workspaces.services import watching
 from workspaces.services.agent_bindings import bound
+from workspaces.store.watch.fanotify import Kernel
+from workspaces.store.watch.marks import Marks
+from workspaces.store.watch.scan import FULL
+from workspaces.store.watch.watched import UNPROVEN
 
 ISOLATION_WORDS = {
     "none": gettext_lazy("Not sandboxed: runs as you, in your folder. Handrail asks for approval and takes snapshots."),
@@ -32,6 +37,31 @@ GATE_LIMITS = gettext_lazy(
     "This folder is gated by a hook in .claude/settings.local.json. A session started with --bare, with "
     "--settings, or with disableAllHooks in that file isn't gated."
 )
+
+WATCH_WORDS = {
+    Kernel.why: gettext_lazy("Files are watched: a snapshot looks only at what may have changed."),
+    Marks.why: gettext_lazy("Files are watched one by one: a snapshot looks only at what may have changed."),
+    watching.NOT_UP: "",
+    watching.NOT_YET: gettext_lazy("Files are not watched yet: the next snapshot looks at all of them."),
+    watching.IN_A_GUEST: gettext_lazy(
+        "Files are not watched, because they are on a disk that this host does not see: each snapshot looks at all "
+        "of them."
+    ),
+    watching.SWITCHED_OFF: gettext_lazy(
+        "Files are not watched, because HANDRAIL_WATCH is off: each snapshot looks at all of them."
+    ),
+    UNPROVEN: gettext_lazy(
+        "Files are not watched, because file times prove nothing on this file system: each snapshot reads all of them."
+    ),
+    FULL: gettext_lazy(
+        "Files are not watched, because there are more than fs.fanotify.max_user_marks: each snapshot looks at all "
+        "of them."
+    ),
+}
+MISSED = gettext_lazy(
+    "Files are not watched any more, because watching missed a change once: each snapshot looks at all of them."
+)
+UNWATCHED = gettext_lazy("Files are not watched (%(why)s): each snapshot looks at all of them.")
 
 
 class Facts:
@@ -98,6 +128,17 @@ class Facts:
         if self.isolation == "none":
             return ""
         return STAYS if self.isolation == "namespace" else STAYS_IN_A_LAYER
+
+    @property
+    def watching(self) -> str:
+        """How its files are watched for snapshots, a sentence; "" while it is not up, when nothing can be."""
+        if self.workspace.trashed_at:
+            return ""
+        if self.workspace.watch_alarms:
+            return MISSED
+        why = watching.shown(self.workspace)["why"]
+        words = WATCH_WORDS.get(why)
+        return UNWATCHED % {"why": why} if words is None else words
 
     @property
     def _keeps_memory(self) -> bool:

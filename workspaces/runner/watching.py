@@ -10,6 +10,7 @@ from django.conf import settings
 
 from workspaces import lifecycle
 from workspaces.models import Run, Workspace
+from workspaces.services.watching import SWITCHED_OFF
 from workspaces.store.watch import Watched
 
 PROVEN = frozenset({"end", "found", "kept", "setup", "fork", "restored"})  # kinds of snapshots that walk everything
@@ -25,7 +26,7 @@ def of(workspace) -> Watched | None:
     if not Run.objects.filter(workspace=workspace.pk, ended_at=None).exists():
         return None
     with _lock:
-        off = "" if settings.HANDRAIL_WATCH else "HANDRAIL_WATCH=off"
+        off = "" if settings.HANDRAIL_WATCH else SWITCHED_OFF
         return _watches.setdefault(workspace.pk, Watched(off=off))
 
 
