@@ -57,6 +57,21 @@ def test_an_unchanged_tree_is_not_walked(store, tree, work, watched):
     assert taken.tree == walked(store, work).tree
 
 
+def test_what_was_made_before_the_first_snapshot_is_not_due_at_the_second(store, work, watched, settle):
+    """The queue of a file system that is watched for another tree still holds the events of this one's making."""
+    another = work.parent / "another tree"
+    (another / "folder").mkdir(parents=True)
+    (another / "folder" / "file").write_text("1")
+    second = LocalTree(another)
+    second.watched = Watched()
+    settle()
+    try:
+        store.snapshot(second)
+        assert store.snapshot(second).looked_at == (0, 1)
+    finally:
+        second.watched.close()
+
+
 def test_a_changed_file_and_its_parents_are_looked_at(store, tree, work, watched):
     (work / "src" / "deep" / "data.bin").write_bytes(b"new")
     taken = store.snapshot(tree)

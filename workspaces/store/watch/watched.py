@@ -152,13 +152,13 @@ class Watched:
         self.kernel.collect_changes()
         mounts = mounts_below(path)
         with self._lock:
+            self._late = (set(), {})  # what has come until now is due, or new to the scan
             if self._is_lost(root, stamp):
                 self._stamp, self._root, self._mounts, self._lost = stamp, os.fstat(root), mounts, ""
                 self._dirty.clear()
                 return Hints(BASELINE)
             self._touch(due & self.places.keys())
             dirty, self._dirty = self._dirty, set()
-            self._late = (set(), {})  # what has come until now is in `dirty`, or new to the scan
             for mount in mounts ^ self._mounts:
                 dirty |= {mount, mount.rpartition("/")[0]}
             self._mounts = mounts
