@@ -93,7 +93,9 @@ class Hand:
         names = [word for word in dir(self) if word.startswith("do_")]
         action = getattr(self, self.chance.choice(names))
         new = os.path.join(self.chance.choice(folders), f"n{self.chance.randrange(40)}")
-        picked = (self.chance.choice(files), self.chance.choice(folders), self.chance.choice(others), new)
+        # Where everything was removed there is no file to pick: the step then fails alike in all roots, or makes one.
+        file, other = self.chance.choice(files or [new]), self.chance.choice(others or [new])
+        picked = (file, self.chance.choice(folders), other, new)
         data, self.clock = self.chance.randbytes(self.chance.choice((3, 4000))), self.clock + 1_000_000_007
         outcomes = [self._once(action, root, picked, data) for root in self.roots]
         assert len(set(outcomes)) == 1, (action.__name__, picked, outcomes)
@@ -107,7 +109,8 @@ class Hand:
             outcome = error.errno
         except shutil.Error as error:
             outcome = type(error).__name__
-        for path in paths:
+        made_again = os.path.join(paths[1], "f1")
+        for path in (*paths, made_again):
             for each in (path, os.path.dirname(path)):
                 if os.path.lexists(each) and (outcome == "done" or each != path):
                     os.utime(each, ns=(self.clock, self.clock), follow_symlinks=False)
@@ -127,7 +130,9 @@ class Hand:
             out.write(data)
 
     def do_truncate(self, file, folder, other, new, data):
-        os.truncate(file, 1)
+        os.truncate(
+            file, min(1, os.path.getsize(file))
+        )  # never longer: that a byte is a hole shows in one of them only
 
     def do_make_a_hole(self, file, folder, other, new, data):
         with open(new, "wb", opener=_without_waiting) as out:
