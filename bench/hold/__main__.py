@@ -57,7 +57,7 @@ class Tried:
 
 @contextlib.contextmanager
 def one_host(folder: Path, agents: int) -> Iterator[Tried]:
-    product = Product(folder / "home")
+    product = Product(folder / "home", **_room_for(agents))
     try:
         product.start()
         tokens = [product.agent_token(f"bench-{number}") for number in range(agents)]
@@ -68,7 +68,7 @@ def one_host(folder: Path, agents: int) -> Iterator[Tried]:
 
 @contextlib.contextmanager
 def several_hosts(folder: Path, agents: int, hosts: int, workspaces: int) -> Iterator[Tried]:
-    cluster = Cluster(folder / "cluster", hosts=hosts)
+    cluster = Cluster(folder / "cluster", hosts=hosts, environment=_room_for(agents))
     try:
         cluster.up()
         webs = [watch.parts_of(host.process.pid)["web"] for host in cluster.hosts.values() if host.has_web]
@@ -77,6 +77,11 @@ def several_hosts(folder: Path, agents: int, hosts: int, workspaces: int) -> Ite
         yield Tried(cluster.url, webs, tokens, cluster.token("rita"))
     finally:
         cluster.down()
+
+
+def _room_for(agents: int) -> dict[str, str]:
+    """Return the setting that lets all their calls wait at once; a team's limit is otherwise 500."""
+    return {"HANDRAIL_PENDING_LIMIT": str(agents * OF_ONE_AGENT)}
 
 
 def of_process(pid: int) -> dict:
@@ -102,15 +107,17 @@ async def hook(session, token: str, command: str) -> tuple[str, float]:
         return answered["hookSpecificOutput"]["permissionDecision"], time.perf_counter()
 
 
-async def waiting(desk: Desk, count: int) -> list[dict]:
-    """Return the cards, once `count` of them wait."""
+async def waiting(desk: Desk, held: dict[str, asyncio.Task]) -> list[dict]:
+    """Return the cards, once all hooks wait; RuntimeError if one was answered instead."""
     while True:
+        if answered := [task.result() for task in held.values() if task.done()]:
+            raise RuntimeError(f"{len(answered)} hooks do not wait, the first was answered {answered[0][0]}")
         found = await desk.call("GET", "/actions?status=pending&limit=200", desk.person)
         cards, cursor = found["actions"], found["cursor"]
         while cursor:
             found = await desk.call("GET", f"/actions?status=pending&limit=200&cursor={cursor}", desk.person)
             cards, cursor = cards + found["actions"], found["cursor"]
-        if len(cards) >= count:
+        if len(cards) >= len(held):
             return cards
         await asyncio.sleep(1)
 
@@ -157,7 +164,7 @@ async def measure(tried: Tried, hooks: int) -> dict:
             command: asyncio.create_task(hook(session, tried.agents[number // OF_ONE_AGENT], command))
             for number, command in enumerate(commands)
         }
-        cards = await waiting(desk, hooks)
+        cards = await waiting(desk, held)
         await asyncio.sleep(5)
         begin = [of_process(pid) for pid in tried.webs]
         await asyncio.sleep(WATCHED)
