@@ -79,9 +79,11 @@ def _end_approvals(note: str) -> dict:
 
 def _take_over_runner():
     """Let each host's next start register it; on a single-host installation, assign the workspaces to this host."""
-    Runner.objects.update(installation="", home="", keys={})
-    runners = list(Runner.objects.all()[:2])
-    if len(runners) == 1:
+    members = Runner.objects.members()  # one that was removed stays refused
+    members.update(installation="", home="", keys={})
+    runners = list(members[:2])
+    taken = Runner.objects.filter(host=settings.HANDRAIL_HOST_NAME).exclude(removed_at=None).exists()
+    if len(runners) == 1 and not taken:
         Runner.objects.filter(pk=runners[0].pk).update(host=settings.HANDRAIL_HOST_NAME, heartbeat_at=None)
 
 

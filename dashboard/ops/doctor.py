@@ -305,7 +305,7 @@ def _namespaces_of_users() -> Finding:
 def _unclear() -> list[Finding]:
     """Report processes on each host that belong to no known workspace; Handrail leaves them alone."""
     try:
-        hosts = [runner for runner in Runner.objects.order_by("host") if runner.unclear]
+        hosts = [runner for runner in Runner.objects.members().order_by("host") if runner.unclear]
     except DatabaseError:
         return []
     fix = "Check what it does, and end it yourself if it is not needed. Handrail leaves it alone."

@@ -81,7 +81,7 @@ def _stopped_teams(caller, teams) -> list[dict]:
 def _runner() -> dict:
     from workspaces.models import Runner  # as above
 
-    runners = [row for row in Runner.objects.only("heartbeat_at", "parts") if row.runs("runner")]
+    runners = [row for row in Runner.objects.members().only("heartbeat_at", "parts") if row.runs("runner")]
     if any(runner.is_alive for runner in runners):
         return {"tone": "calm", "words": gettext("Runner OK")}
     if any(runner.heartbeat_at is None for runner in runners):

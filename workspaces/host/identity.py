@@ -83,7 +83,7 @@ def register() -> Runner:
 
 def take_over(host: str) -> bool:
     """Let the next installation that starts be the runner of a host; False if there is none with this name."""
-    return bool(Runner.objects.filter(host=host).update(installation="", home="", keys={}))
+    return bool(Runner.objects.filter(host=host).update(installation="", home="", keys={}, removed_at=None))
 
 
 class Lead:

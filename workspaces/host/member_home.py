@@ -17,6 +17,7 @@ PATH = "/hosts/join"
 TIMEOUT = 30.0  # seconds
 # What a HANDRAIL_HOME has that was started once; keys/secret_key alone is there as soon as settings were read.
 OF_AN_INSTALLATION = ("handrail.sqlite3", "workspaces", "stores", "runner", "keys/ring", "keys/log", "keys/vapid")
+NO_DESK = "{url} answered {status}, not as a desk of Handrail does."
 HEAD = "# Given to this host by {url} when it joined. Variables of the environment come first.\n"
 
 
@@ -65,19 +66,21 @@ def _post(url: str, body: dict) -> dict:
     asked = urllib.request.Request(url.rstrip("/") + PATH, json.dumps(body).encode(), headers, method="POST")
     try:
         with urllib.request.urlopen(asked, timeout=TIMEOUT) as told:
-            return json.loads(told.read())
+            return {"sealed": str(json.loads(told.read())["sealed"])}
     except urllib.error.HTTPError as refused:
         with refused:
             raise JoinRefused(_detail(refused)) from None
     except (OSError, http.client.HTTPException) as error:
         raise JoinRefused(f"{url} does not answer: {getattr(error, 'reason', error)}. Nothing was changed.") from None
+    except (ValueError, KeyError, TypeError):
+        raise JoinRefused(NO_DESK.format(url=asked.full_url, status=200)) from None
 
 
 def _detail(refused: urllib.error.HTTPError) -> str:
     try:
         return json.loads(refused.read())["detail"]
     except (ValueError, KeyError, TypeError):
-        return f"{refused.url} answered {refused.code}, not as a desk of Handrail does."
+        return NO_DESK.format(url=refused.url, status=refused.code)
 
 
 def _write(url: str, answer: dict):

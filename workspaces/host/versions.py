@@ -71,5 +71,5 @@ def note_here():
 def has_newer_neighbour() -> bool:
     """Return whether a host has the next minor version, whose migrations this one can live with."""
     here = _numbers(identity.code_version())
-    known = map(_numbers, Runner.objects.values_list("version", flat=True))
+    known = map(_numbers, Runner.objects.members().values_list("version", flat=True))
     return here is not None and any(found == (here[0], here[1] + 1) for found in known)

@@ -163,7 +163,7 @@ def is_placed_on(operation: Operation, runner) -> bool:
     if (
         operation.runner_id is not None
         or operation.kind not in placement.STARTING_KINDS
-        or Runner.objects.filter(removed_at=None).count() < 2
+        or Runner.objects.members().count() < 2
     ):
         return True
     with Team.objects.turn(operation.of_team):

@@ -41,7 +41,7 @@ def place(workspace, *, keep: bool = True):
     host can take it. If the only fit ones do not answer it stays without a place, and a runner places it later; one
     that a silent host alone can have waits for that.
     """
-    hosts = list(Runner.objects.filter(removed_at=None).order_by("host"))
+    hosts = list(Runner.objects.members().order_by("host"))
     if len(hosts) < 2:
         capacity.refuse_when_promised(workspace)
         return
@@ -63,7 +63,7 @@ def choose(workspace, hosts=None, *, keep: bool = True, but: str = "") -> Choice
 
     The host named `but` is left out.
     """
-    hosts = list(Runner.objects.filter(removed_at=None).order_by("host")) if hosts is None else hosts
+    hosts = list(Runner.objects.members().order_by("host")) if hosts is None else hosts
     figures, found = promised(workspace), Choice()
     pinned, store = pinned_to(workspace), host_of_store(workspace.team_id)
     fit = []

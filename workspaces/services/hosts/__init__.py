@@ -14,8 +14,8 @@ from workspaces.services.hosts import moving
 
 
 def find(name: str) -> Runner:
-    """Return the row of the host with this name; Problem 404 if no host of this database has it."""
-    row = Runner.objects.filter(host=name).first() if "\0" not in name else None
+    """Return the row of the member with this name; Problem 404 if there is none, also for one that was removed."""
+    row = Runner.objects.members().filter(host=name).first() if "\0" not in name else None
     if row is None:
         raise not_found("host")
     return row
@@ -32,7 +32,7 @@ def state_of(runner: Runner) -> tuple[str, object]:
 
 def shown() -> list[dict]:
     """Return each host by its name: {name, state, since, address, version, parts, heard, drivers, room, …}."""
-    promised, rows = placement.promised(), Runner.objects.filter(removed_at=None).order_by("host")
+    promised, rows = placement.promised(), Runner.objects.members().order_by("host")
     return [_shown(runner, promised[runner.pk]) for runner in rows]
 
 
