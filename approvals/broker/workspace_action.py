@@ -69,7 +69,7 @@ class WorkspaceAction(Kind):
         return await self._ended(operation)
 
     async def _ended(self, operation):
-        operation = await operations.wait_async(operation, OPERATION_TIMEOUT)
+        operation = await operations.wait_async(operation, OPERATION_TIMEOUT, patient=True)
         if not operations.is_over(operation):
             raise unclear("Still running after an hour.", ReasonCode.LOST)
         told = operation.outcome

@@ -145,7 +145,8 @@ async def answered(request, function, *args):
 def ended_well(operation) -> dict:
     """Return the operation's outcome. Problem 503 if it is not over yet, 409 if it failed."""
     if not operations.is_over(operation):
-        raise unavailable("The runner hasn't got to it yet. Check again later.", operation=str(operation.pk))
+        words = place.waits_for(operation) or "The runner hasn't got to it yet. Check again later."
+        raise unavailable(words, operation=str(operation.pk))
     if not operation.outcome["ok"]:
         raise Problem(409, operation.outcome["reason"])
     return operation.outcome

@@ -23,8 +23,8 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
 from dashboard.workers import hints
 from dashboard.workers.wakes import wake
-from workspaces.host import paths
-from workspaces.models import Operation, Phase, Runner, StoreIdentity
+from workspaces.host import paths, place
+from workspaces.models import Operation, Phase, Runner, StoreIdentity, Workspace
 from workspaces.models.runners import RUNNER_TIMEOUT
 from workspaces.operations import needs_approval
 from workspaces.provisioning import placement
@@ -50,6 +50,7 @@ MAX_CLAIMED = 50  # operations in one round
 WAITS = "waits"  # in the progress of an operation that was put off: why
 WAITING_KINDS = frozenset({"pause", "stop", "trash", "put_away"})  # put off while their driver's backend is away
 PUT_OFF = timedelta(seconds=2)
+ASK_FOR_HOST_S = 1.0  # between two looks whether the host that is waited for answers
 
 
 class StaleEpoch(Exception):
@@ -293,10 +294,12 @@ def take_over(operation: Operation) -> Operation:
 
 
 def _poll_intervals(timeout: float):
-    """Yield the seconds to sleep between two polls: short at first, up to a quarter of a second."""
-    deadline, pause = time.monotonic() + timeout, 0.01
-    while time.monotonic() < deadline:
-        yield pause
+    """Yield for each poll (seconds to sleep after it, at most a quarter; whether to ask if its host answers at all)."""
+    now, pause = time.monotonic(), 0.01
+    deadline, ask_at = now + timeout, now + ASK_FOR_HOST_S
+    while (now := time.monotonic()) < deadline:
+        yield pause, now >= ask_at
+        ask_at = now + ASK_FOR_HOST_S if now >= ask_at else ask_at
         pause = min(pause * 1.5, 0.25)
 
 
@@ -311,27 +314,43 @@ def _load(known: Operation) -> Operation:
         return known
 
 
+def _is_in_vain(operation: Operation) -> bool:
+    """Return whether the host of its workspace is away, so that nobody tells how it ends; False without a database."""
+    try:
+        workspace = Workspace.objects.select_related("runner").filter(pk=operation.workspace_id).first()
+        return workspace is not None and place.is_away(workspace)
+    except (OperationalError, InterfaceError) as error:
+        if not is_away(error):
+            raise
+        return False
+
+
 def is_over(operation: Operation) -> bool:
     return operation.phase in (Phase.SETTLED, Phase.UNCERTAIN)
 
 
 def wait(operation: Operation, timeout: float, until=is_over) -> Operation:
-    """Wait until `until(operation)` is true or `timeout` seconds have passed; return the operation as it is then."""
+    """Wait until `until(operation)` is true, `timeout` seconds have passed, or the host of its workspace is away.
+
+    Return the operation as it is then.
+    """
     with standing_aside() as ask:
         operation = ask(_load, operation)
-        for pause in _poll_intervals(timeout):
-            if until(operation):
+        for pause, ask_for_host in _poll_intervals(timeout):
+            if until(operation) or (ask_for_host and ask(_is_in_vain, operation)):
                 break
             time.sleep(pause)
             operation = ask(_load, operation)
     return operation
 
 
-async def wait_async(operation: Operation, timeout: float, until=is_over) -> Operation:
-    """Like `wait`, for async code."""
+async def wait_async(operation: Operation, timeout: float, until=is_over, *, patient: bool = False) -> Operation:
+    """Like `wait`, for async code; if `patient`, also while the host is away."""
     operation = await query_in_thread(_load, operation)
-    for pause in _poll_intervals(timeout):
+    for pause, ask_for_host in _poll_intervals(timeout):
         if until(operation):
+            break
+        if ask_for_host and not patient and await query_in_thread(_is_in_vain, operation):
             break
         await asyncio.sleep(pause)
         operation = await query_in_thread(_load, operation)
