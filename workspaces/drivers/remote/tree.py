@@ -139,6 +139,9 @@ class GuestTree(RemoteTree):
         except (OSError, InitRefused) as error:
             stream.close()
             raise DriverError(OUT_OF_REACH) from error
+        except BaseException:
+            stream.close()
+            raise
         return stream
 
 
