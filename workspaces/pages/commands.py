@@ -94,6 +94,7 @@ def command(request, team, key, pk):
     head = load_header(request, team, key, "workspace-checks")
     found = find_command(head.workspace, pk)
     context = {"nav": "workspaces", "head": head, "command": found, "is_over": operations.is_over(found.operation)}
+    context["lost_with"] = recordings.lost_with(found)
     context["output"], context["earlier"] = _tail(found)
     return render(request, "workspaces/command.html", context)
 
@@ -114,6 +115,8 @@ def output(request, team, key, pk):
     found = find_command(head.workspace, pk)
     if found.swept_at:
         raise Http404("its output was not kept")
+    if host := recordings.lost_with(found):
+        raise recordings.not_here(host)
     chunks = recordings.of(found).pieces()
     return download(request, chunks, f"{key}-{str(pk)[:8]}.txt")
 

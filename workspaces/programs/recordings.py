@@ -63,7 +63,9 @@ async def recorded(program, offset: int) -> AsyncIterator[bytes]:
 
 
 def _begun(program, offset: int) -> Iterator[bytes]:
-    """Return the pieces of a recording, the first of which has been read."""
+    """Return the pieces of a recording, the first of which has been read. Problem 404 if it was lost."""
+    if host := lost_with(program):
+        raise not_here(host)
     pieces = of(program).pieces(offset)
     return chain([next(pieces, b"")], pieces)
 
@@ -104,6 +106,16 @@ def _is_left_behind(program, host: str | None) -> bool:
         return not of(program).about()["exists"]
     except Problem:  # the host that leads it now does not answer either
         return False
+
+
+def lost_with(program) -> str:
+    """Return the lost host on which alone the recording of a program is; "" if it can be read."""
+    host = ((program.operation.outcome or {}).get("evidence") or {}).get("host", "")
+    return host if host and not of(program).about()["exists"] else ""
+
+
+def not_here(host: str) -> Problem:
+    return Problem(404, f"What it printed is on {host}, which was lost.")
 
 
 class Recording:

@@ -99,6 +99,9 @@ def test_recordings_and_agents_outlive_their_host(hosts, require):
     assert heard["begun"] == b"begun\n"
     assert heard["body"] == f"\r\n[{host} is lost, and with it what this printed from here on]\r\n".encode()
 
+    detail = hosts.through_other.get(f"/commands/{running['id']}/output", expect=404).json["detail"]
+    assert detail == f"What it printed is on {host}, which was lost."
+
     shutil.rmtree(own.home / "workspaces")
     assert hosts.through_other.settled("far")["place"]["host"] == other.environment["HANDRAIL_HOST_NAME"]
     assert hosts.through_other.get(f"/commands/{ended['id']}/output").body == b"onetwo\n"
