@@ -303,6 +303,12 @@ class Driver:
         """Delete saved memory (a start also does so); False if there was none."""
         return False
 
+    async def remove_volumes(self, workspace_id: str, team: str, *, everywhere: bool) -> None:
+        """Remove the volumes that a workspace of the team (its slug) has while it is down; nothing if it has none.
+
+        `everywhere`: also those of other hosts, where it may not be up.
+        """
+
     # Checkpoints (only with `capabilities.memory`): saved memory with the disks that it fits, for many resumes.
 
     async def checkpoint_bytes(self, spec: RunSpec) -> int:

@@ -33,7 +33,7 @@ from ..init_client import InitClient, InitRefused
 from ..local import lead_of
 from ..remote.tree import forget
 from ..sandbox.driver import UID, own
-from . import certificates, files, states, template
+from . import certificates, claims, files, states, template
 from .bridged import FOLDERS, PORTS, Bridged
 from .cluster import Cluster
 from .namespaces import Namespaces
@@ -88,6 +88,9 @@ class KubernetesDriver(Bridged):
 
     async def keep_layer(self, record: RunRecord, layer: Layer, *, inspect=None) -> Layer:
         return layer  # what setup leaves outside /workspace ends with its pod
+
+    async def remove_volumes(self, workspace_id: str, team: str, *, everywhere: bool) -> None:
+        await asyncio.to_thread(self._remove_volumes, workspace_id, team, "" if everywhere else self.pods.installation)
 
     async def how_it_crashed(self, record: RunRecord) -> str:
         return await asyncio.to_thread(self._how_it_crashed, record)
@@ -343,6 +346,10 @@ class KubernetesDriver(Bridged):
         owner = (record.uid, record.uid) if os.getuid() == 0 else None
         for name, folder in self._folders(record):
             files.bring_back(folder, self._tree_of(record, name), record.run_id, owner)
+
+    def _remove_volumes(self, workspace_id: str, team: str, installation: str) -> None:
+        for namespace in self.namespaces.those_of(team):
+            claims.delete(self.cluster.within(namespace), workspace_id, installation)
 
     def _sweep(self, record: RunRecord) -> None:
         """Delete the pod, which ends what still runs in it."""

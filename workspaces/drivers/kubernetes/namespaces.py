@@ -57,6 +57,12 @@ class Namespaces:
         digest = hashlib.sha256(team.encode()).hexdigest()[:8]
         return f"{base}-" + f"{plain[:LONGEST_TEAM].strip('-')}-{digest}".strip("-")
 
+    def those_of(self, team: str) -> list[str]:
+        """Return the namespaces where the team may have something: the configured one, and its own if it is there."""
+        name = self.name_of(team)
+        has_own = name != self.cluster.namespace and self._find(name) is not None
+        return [self.cluster.namespace, *([name] if has_own else [])]
+
     def keep(self, team: str) -> str:
         """Make sure that the team's namespace is there with its walls; return its name, or raise DriverError."""
         name = self.name_of(team)

@@ -5,7 +5,7 @@ import time
 from copy import copy
 
 from ..base import DriverError, RunSpec
-from . import states, template
+from . import claims, states, template
 from .agent_sandbox import AgentSandboxes
 from .cluster import Cluster
 from .pod_source import INSTALLATION, RUN, WORKSPACE, BarePods, PodSource, Wanted
@@ -68,7 +68,7 @@ class Pods:
             programs=self.cluster.keep_programs(),
             secret=name,
             host_users=self.prober.facts(spec.runtime_class).get("host_users"),
-            volume=self._claim(spec) if spec.storage == "pvc" else "",
+            volume=claims.keep(self.cluster, self.installation, spec) if spec.storage == "pvc" else "",
         )
         pod = self.source.create(Wanted(name, labels, description, secret=name))
         owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
@@ -100,19 +100,6 @@ class Pods:
         if (found is not None and waited >= limit) or waited >= patience:
             words = found.words if found is not None else "the cluster does not say why"
             raise DriverError(f"The pod could not be started within {waited:.0f} s: {words}.")
-
-    def _claim(self, spec: RunSpec) -> str:
-        """Return the name of the claim that keeps the workspace's files; made if it is not there."""
-        from lightkube.models.core_v1 import PersistentVolumeClaimSpec, VolumeResourceRequirements
-        from lightkube.models.meta_v1 import ObjectMeta
-        from lightkube.resources.core_v1 import PersistentVolumeClaim
-
-        name = f"hr-{self.installation[:8]}-{spec.workspace_id}"[:63]
-        size = VolumeResourceRequirements(requests={"storage": str(spec.limits.disk or template.DEFAULT_DISK)})
-        wanted = PersistentVolumeClaimSpec(accessModes=["ReadWriteOnce"], resources=size)
-        labels = {INSTALLATION: self.installation, WORKSPACE: spec.workspace_id}
-        self.cluster.create(PersistentVolumeClaim(metadata=ObjectMeta(name=name, labels=labels), spec=wanted))
-        return name
 
     def name_of(self, run_id: str) -> str:
         """Return the pod's name: that of the Run, as far as a name of the cluster can have it."""

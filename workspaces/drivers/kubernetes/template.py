@@ -56,7 +56,7 @@ def pod_spec(
         "dnsPolicy": "None",  # names are looked up by the runner's proxy alone
         "dnsConfig": {"nameservers": ["127.0.0.1"]},
         "hostAliases": [{"ip": "127.0.0.1", "hostnames": ["handrail.internal"]}],
-        "securityContext": SECURITY | {"runAsUser": uid, "runAsGroup": uid},
+        "securityContext": SECURITY | {"runAsUser": uid, "runAsGroup": uid} | ({"fsGroup": uid} if volume else {}),
         "initContainers": [_container("bring", image, ["bring"], _mounts_of_bring(), SMALL)],
         "containers": [
             _container("work", image, ["keep"], _mounts(spec), _limits(spec)) | {"workingDir": "/workspace"}

@@ -17,6 +17,7 @@ from workspaces.runner.refusals import Refused
 from workspaces.runner.steps import kept_changes
 from workspaces.runner.steps.keep_all import end, keep_all
 from workspaces.runner.steps.shutdown import at_rest
+from workspaces.runner.steps.volumes import remove_volumes
 from workspaces.services import archives
 from workspaces.store import StoreError
 
@@ -46,6 +47,7 @@ class Archive(Kind):
             failpoint("archive.changes_kept")
             await job.thread(_mark_archived, job, kept)
         failpoint("archive.marked")
+        await remove_volumes(job)
         async with job.lock():
             left = await job.thread(_remove_files, workspace)
         return {"ok": True, "snapshot": workspace.head.number, "left": left}

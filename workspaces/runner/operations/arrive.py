@@ -24,6 +24,7 @@ from workspaces.runner.run_spec import uid_of
 from workspaces.runner.steps import belongings
 from workspaces.runner.steps.compare import compare_files, save_proof
 from workspaces.runner.steps.staged_tree import staged_tree
+from workspaces.runner.steps.volumes import remove_volumes
 from workspaces.store import StoreError
 
 logger = logging.getLogger("handrail.runner")
@@ -56,6 +57,8 @@ class Arrive(Kind):
             await job.thread(operations.put_off, job.operation, str(error))
             raise Again from error
         failpoint("arrive.placed")
+        if job.args.get("environment"):
+            await remove_volumes(job)  # of the environment that it was under
         await self._name_owners(job)
         return {"ok": True, "proof": job.operation.progress["proof"], "snapshot": workspace.head.number}
 

@@ -4,6 +4,7 @@ from dashboard.workers.failpoints import failpoint
 from workspaces.host import paths
 from workspaces.runner import removing
 from workspaces.runner.job import Kind
+from workspaces.runner.steps.volumes import remove_volumes
 
 
 class Leave(Kind):
@@ -15,6 +16,7 @@ class Leave(Kind):
         failpoint("leave.started")
         if workspace.runner_id == job.operation.runner_id:
             return {"ok": True, "already": True}
+        await remove_volumes(job, everywhere=False)
         async with job.lock():
             await job.thread(removing.remove, paths.folder_of(workspace.pk))
         return {"ok": True}

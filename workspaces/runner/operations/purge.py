@@ -8,6 +8,7 @@ from workspaces.programs import kept_recordings
 from workspaces.runner import removing
 from workspaces.runner.job import Kind
 from workspaces.runner.refusals import Refused
+from workspaces.runner.steps.volumes import remove_volumes
 from workspaces.services import archives
 from workspaces.services.retention import holds
 
@@ -22,6 +23,7 @@ class Purge(Kind):
         if held := await job.thread(holds.on_whole_workspace, workspace):
             raise Refused(f"It is on hold: {held.reason}")
         await job.mark_started()
+        await remove_volumes(job, must=True)
         async with job.lock():
             await job.thread(removing.remove, paths.folder_of(workspace.pk))
             await job.thread(kept_recordings.remove_all, workspace.pk)

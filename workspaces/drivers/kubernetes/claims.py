@@ -1,0 +1,32 @@
+"""Claims of volumes on which the files of a workspace are while it is up, and which outlive its pods (`storage: pvc`).
+
+Each host makes its own, so that a pod that a lost host has left and the one that came after it never share a volume.
+"""
+
+from ..base import RunSpec
+from . import template
+from .cluster import Cluster
+from .pod_source import INSTALLATION, WORKSPACE
+
+
+def keep(cluster: Cluster, installation: str, spec: RunSpec) -> str:
+    """Return the name of the workspace's claim of this host; made if it is not there."""
+    from lightkube.models.core_v1 import PersistentVolumeClaimSpec, VolumeResourceRequirements
+    from lightkube.models.meta_v1 import ObjectMeta
+    from lightkube.resources.core_v1 import PersistentVolumeClaim
+
+    name = f"hr-{installation[:8]}-{spec.workspace_id}"[:63]
+    size = VolumeResourceRequirements(requests={"storage": str(spec.limits.disk or template.DEFAULT_DISK)})
+    wanted = PersistentVolumeClaimSpec(accessModes=["ReadWriteOnce"], resources=size)
+    labels = {INSTALLATION: installation, WORKSPACE: spec.workspace_id}
+    cluster.create(PersistentVolumeClaim(metadata=ObjectMeta(name=name, labels=labels), spec=wanted))
+    return name
+
+
+def delete(cluster: Cluster, workspace_id: str, installation: str = "") -> None:
+    """Delete the claims of a workspace in this namespace; `installation`: only those of this host."""
+    from lightkube.resources.core_v1 import PersistentVolumeClaim
+
+    labels = {WORKSPACE: workspace_id} | ({INSTALLATION: installation} if installation else {})
+    for claim in cluster.listed(PersistentVolumeClaim, labels=labels):
+        cluster.delete(PersistentVolumeClaim, claim.metadata.name)
