@@ -12,6 +12,7 @@ from dashboard.database import clock
 from dashboard.problems import Problem
 from dashboard.web.pages import READ_OR_WRITE, ask_first, carry_out, signed_in
 from workspaces.host import place
+from workspaces.lifecycle import lost_hosts
 from workspaces.models import Runner
 from workspaces.services import hosts
 from workspaces.services.hosts import moving
@@ -40,6 +41,8 @@ def _if_drained(workspace) -> str:
 def _if_lost(workspace) -> str:
     if workspace.own_folder or workspace.head is None or not place.shares_store():
         return gettext("its files are lost")
+    if lost_hosts.lives_on(workspace) is not None:
+        return gettext("goes on under another host; its commands and terminals end")
     at = clock.in_utc(workspace.head.created_at)
     return gettext("comes back from snapshot %(number)s of %(at)s") % {"number": workspace.head.number, "at": at}
 

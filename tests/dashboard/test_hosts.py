@@ -8,7 +8,8 @@ from django.core.management import CommandError, call_command
 from dashboard.database import clock
 from dashboard.models import Event
 from tests.pages.conftest import keep_tree, make_command, make_workspace, workspace  # noqa: F401 - fixtures
-from workspaces.models import Checkpoint, Operation, Phase, Run, Runner, State, Workspace
+from workspaces.host import run_leads
+from workspaces.models import Checkpoint, Environment, Operation, Phase, Run, RunLead, Runner, State, Workspace
 from workspaces.services import hosts
 from workspaces.services.hosts import moving
 from workspaces.store.blobs import bucket_client
@@ -155,6 +156,50 @@ def test_the_workspaces_of_a_lost_host_come_back_elsewhere_with_what_is_missing_
     assert "are on a" in browser_of(alice).get(f"/w/{up.team.slug}/{up.key}/").content.decode()
     with pytest.raises(CommandError, match="a is lost already"):
         call_command("host", "lost", "a")
+
+
+@pytest.fixture
+def pod(up, bucket):
+    """The same, as a pod that the host a has told the others how to lead."""
+    Environment.objects.filter(pk=up.environment_id).update(driver="kubernetes")
+    Runner.objects.update(capabilities={"kubernetes": {"available": True, "isolation": "pod-runc"}})
+    run_leads.keep(Run.objects.get(), "what it takes")
+    return up
+
+
+def test_what_lives_on_without_its_host_is_taken_over_by_another_one(pod, admin, capsys):
+    ready_at = Run.objects.get().ready_at
+    command = make_command(pod)
+    Operation.objects.filter(pk=command.operation_id).update(
+        phase=Phase.STARTED, settled_at=None, outcome=None, started_at=clock.now(), runner=pod.runner
+    )
+    silence()
+    call_command("host", "lost", "a")
+    assert f"{pod.key}: Its host a is lost, and b takes over what runs." in capsys.readouterr().out
+    assert Operation.objects.get(pk=command.operation_id).phase == Phase.UNCERTAIN
+    asked, run = Operation.objects.get(kind="take_lead"), Run.objects.get()
+    assert asked.args == {"run": str(run.pk), "host": "a", "ready_at": ready_at.isoformat()}
+    assert (asked.runner.host, run.runner.host, run.ended_at, run.ready_at, run.lead_epoch) == ("b", "b", None, None, 5)
+    assert run_leads.read(run) == "what it takes"
+    found = admin.get(f"/api/v1/workspaces/{pod.key}").json()
+    assert (found["state"], found["place"]["host"], found["owed"]) == ("ready", "b", None)
+
+    Runner.objects.create(host="c", heartbeat_at=clock.now(), capabilities=Runner.objects.first().capabilities)
+    silence("b")  # before it has begun
+    call_command("host", "lost", "b")
+    asked.refresh_from_db()
+    assert asked.outcome["reason"] == "Its host b is lost. It did not run."
+    assert Operation.objects.open().get(kind="take_lead").runner.host == "c"
+
+
+def test_what_no_other_host_can_take_over_comes_back_from_its_snapshot(pod):
+    Runner.objects.filter(host="b").update(capabilities={})
+    silence()
+    hosts.declare_lost(Runner.objects.get(host="a"), by=moving.DRAIN)
+    found = Workspace.objects.get(pk=pod.pk)
+    assert (found.state, found.owed["host"]) == (State.ARCHIVED, "a")
+    assert Run.objects.get().end_code == "lost"
+    assert not RunLead.objects.exists()
 
 
 def test_one_at_rest_owes_nothing_and_one_without_a_fit_host_stays_archived_and_says_why(up, bucket):

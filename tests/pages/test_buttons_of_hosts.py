@@ -7,7 +7,8 @@ from html import unescape
 import pytest
 
 from dashboard.database import clock
-from workspaces.models import Operation, Runner, State, Workspace
+from workspaces.host import run_leads
+from workspaces.models import Operation, Run, Runner, State, Workspace
 
 MOVE = "/w/payments/repo-task-1/move/"
 TAG = re.compile(r"<[^>]*>")
@@ -26,6 +27,14 @@ def pair(workspace):
     one, other = (Runner.objects.create(host=name, **fields) for name in ("host-a", "host-b"))
     Workspace.objects.filter(pk=workspace.pk).update(runner=one, placed_at=clock.now(), state=State.STOPPED)
     return one, other
+
+
+def up_in_a_pod(runner):
+    """Have the workspace up, in what does not end with its host."""
+    Workspace.objects.update(state=State.READY)
+    now = clock.now()
+    run = Run.objects.create(workspace=Workspace.objects.get(), runner=runner, started_at=now, ready_at=now)
+    run_leads.keep(run, "what it takes")
 
 
 @pytest.fixture
@@ -58,6 +67,9 @@ def test_a_silent_host_is_declared_lost_on_a_page_that_says_what_comes_back(pair
     asked = words(operator.get("/status/hosts/host-a/lost/"))
     assert "Declare host-a lost?" in asked
     assert "payments/repo-task-1: comes back from snapshot 2 of" in asked
+    up_in_a_pod(pair[0])
+    asked = words(operator.get("/status/hosts/host-a/lost/"))
+    assert "payments/repo-task-1: goes on under another host; its commands and terminals end" in asked
     operator.post("/status/hosts/host-a/lost/")
     assert Runner.objects.get(host="host-a").lost_at is not None
 

@@ -14,6 +14,7 @@ from workspaces.models import (
     Operation,
     Rehearsal,
     Run,
+    RunLead,
     Runner,
     Screenshot,
     SecretFinding,
@@ -59,6 +60,16 @@ class RunAdmin(OfWorkspace):
     list_display = ["workspace", "started_at", "ready_at", "ended_at", "end_reason", "cold"]
     list_filter = [OF_TEAM, "cold"]
     date_hierarchy = "started_at"
+
+
+@admin.register(RunLead)
+class RunLeadAdmin(Shown):
+    """Which Runs another host can take over; not with what."""
+
+    team_path = "run__workspace__team"
+    list_display = ["run"]
+    list_select_related = ["run"]
+    exclude = ["value"]
 
 
 @admin.register(Command)

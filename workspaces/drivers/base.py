@@ -303,6 +303,24 @@ class Driver:
         """Delete saved memory (a start also does so); False if there was none."""
         return False
 
+    # Another lead (only with `capabilities.elsewhere`): what runs on another machine outlives the host that started it.
+
+    async def what_leads(self, record: RunRecord) -> str:
+        """Return what another host needs to take over the Run. It is a secret."""
+        raise DriverError("What runs in this kind of workspace ends with its host.")
+
+    async def take_over(self, spec: RunSpec, needed: str) -> RunRecord:
+        """Lead a living Run that another host started; `spec.lead` is higher than its lead's. Repeated, the same Run.
+
+        It refuses the former lead from then on. Programs that the former host listened to end, those in the background
+        go on. DriverError if it is gone or cannot be reached.
+        """
+        raise DriverError("What runs in this kind of workspace ends with its host.")
+
+    async def let_go(self, record: RunRecord) -> None:
+        """Forget a Run that another host has taken over, without touching it."""
+        raise DriverError("What runs in this kind of workspace ends with its host.")
+
     async def remove_volumes(self, workspace_id: str, team: str, *, everywhere: bool) -> None:
         """Remove the volumes that a workspace of the team (its slug) has while it is down; nothing if it has none.
 

@@ -16,8 +16,9 @@ AT_REST = (State.PAUSED, State.STOPPED, State.ARCHIVED)
 def take_over(runner: Runner, *, by: Actor) -> list[Workspace]:
     """Lead the workspaces of a lost host from elsewhere; return them as they are then.
 
-    Those with snapshots that other hosts reach are brought back on another host, and what was up is resumed. The others
-    have failed. Each has a new epoch of its lead, so that the host, should it come back, acts for none of them.
+    What runs on another machine goes on under another host. Of the rest, those with snapshots that other hosts reach
+    are brought back on another host, and what was up is resumed. The others have failed. Each has a new epoch of its
+    lead, so that the host, should it come back, acts for none of them.
     """
     return _for_each(runner, lambda workspace: _take_over(workspace, runner, by))
 
@@ -47,20 +48,55 @@ def _take_over(workspace: Workspace, runner: Runner, by: Actor):
     if workspace.own_folder or workspace.head is None or not place.shares_store():
         _fail(workspace, runner, by)
         return
+    if _hand_on(workspace, runner, by):
+        return
     was, lacks = workspace.state, workspace.state not in AT_REST or bool(workspace.missing_snapshot)
     _end_what_waits(workspace, runner)
-    since = workspace.head.created_at
-    owed = {"host": runner.host, "since": since.isoformat(), "snapshot": workspace.head.number} if lacks else {}
-    reason = f"Its host {runner.host} is lost. "
-    reason += f"Changes since {clock.in_utc(since)} are on {runner.host}." if lacks else "Its newest snapshot has all."
-    fields = {"state": State.ARCHIVED, "reason": reason, "owed": owed or workspace.owed, "missing_snapshot": ""}
+    reason = f"Its host {runner.host} is lost."
+    since = clock.in_utc(workspace.head.created_at)
+    reason += f" Changes since {since} are on {runner.host}." if lacks else " Its newest snapshot has all."
+    come_back(workspace, runner.host, was, reason, lacks=lacks, by=by)
+
+
+def come_back(workspace: Workspace, host: str, was: str, reason: str, *, lacks: bool, by: Actor):
+    """Have it come back from its newest snapshot on another host; `lacks`: the lost `host` may have changes since.
+
+    Call it in the team's turn.
+    """
+    owed = {"host": host, "since": workspace.head.created_at.isoformat(), "snapshot": workspace.head.number}
+    fields = {"state": State.ARCHIVED, "reason": reason, "reason_code": "", "missing_snapshot": ""}
+    fields["owed"] = owed if lacks else workspace.owed
     Workspace.objects.filter(pk=workspace.pk).update(**fields)
     workspace.state, workspace.reason = State.ARCHIVED, reason
     placement.put(workspace, None)
-    data = {"host": runner.host, "snapshot": workspace.head.number, "reason": reason}
-    record(workspace, by, "workspace.host_lost", data)
+    record(workspace, by, "workspace.host_lost", {"host": host, "snapshot": workspace.head.number, "reason": reason})
     if was != State.ARCHIVED and not workspace.trashed_at:
         _bring_back(workspace, was, by)
+
+
+def lives_on(workspace: Workspace) -> Run | None:
+    """Return its Run if that does not end with its host, and another one can lead it."""
+    runs = Run.objects.filter(workspace=workspace, ended_at=None, lead__isnull=False)
+    return runs.first() if workspace.state == State.READY and not workspace.trashed_at else None
+
+
+def _hand_on(workspace: Workspace, runner: Runner, by: Actor) -> bool:
+    """Have another host take over what lives on without its host; False if nothing does, or no host can."""
+    run = lives_on(workspace)
+    found = placement.choose(workspace) if run is not None else None
+    if found is None or found.runner is None:
+        return False
+    _end_what_waits(workspace, runner, goes_on=True)
+    placement.put(workspace, found.runner)
+    # Nobody asks after a Run that is not ready: until it is taken over, its new host knows nothing of it.
+    Run.objects.filter(pk=run.pk).update(runner=found.runner, lead_epoch=workspace.lead_epoch, ready_at=None)
+    reason = f"Its host {runner.host} is lost, and {found.runner.host} takes over what runs."
+    Workspace.objects.filter(pk=workspace.pk).update(reason=reason, reason_code="")
+    data = {"host": runner.host, "snapshot": workspace.head.number, "reason": reason}
+    record(workspace, by, "workspace.host_lost", data)
+    args = {"run": str(run.pk), "host": runner.host, "ready_at": (run.ready_at or run.started_at).isoformat()}
+    operations.submit("take_lead", workspace=workspace, by=by, args=args, exclusive=True, runner=found.runner)
+    return True
 
 
 def _bring_back(workspace: Workspace, was: str, by: Actor):
@@ -85,8 +121,11 @@ def _fail(workspace: Workspace, runner: Runner, by: Actor):
     record(workspace, by, "workspace.failed", {"reason": reason})
 
 
-def _end_what_waits(workspace: Workspace, runner: Runner, reason: str = ""):
-    """End what was asked of the host: what was due did not run, and of what had begun nobody knows how it ended."""
+def _end_what_waits(workspace: Workspace, runner: Runner, reason: str = "", *, goes_on: bool = False):
+    """End what was asked of the host: what was due did not run, and of what had begun nobody knows how it ended.
+
+    `goes_on`: its Run is not over.
+    """
     reason = reason or f"Its host {runner.host} is lost."
     asked = Operation.objects.open().filter(workspace=workspace)
     _settle(asked.filter(phase=Phase.DUE), f"{reason} It did not run.")
@@ -105,7 +144,8 @@ def _end_what_waits(workspace: Workspace, runner: Runner, reason: str = ""):
         ended = {"epoch": F("epoch") + 1, "settled_at": clock.now(), "lease_until": None}
         rows = Operation.objects.filter(pk=begun.pk)
         rows.update(phase=Phase.UNCERTAIN, outcome=outcome | {"evidence": evidence}, **ended)
-    Run.objects.filter(workspace=workspace, ended_at=None).end(EndCode.LOST, reason)
+    if not goes_on:
+        Run.objects.filter(workspace=workspace, ended_at=None).end(EndCode.LOST, reason)
 
 
 def _settle(rows, reason: str):

@@ -22,7 +22,7 @@ from workspaces.models.rehearsals import Rehearsal, RehearsalStatus
 from workspaces.models.retention import Hold, RetentionRule, TeamRetention
 from workspaces.models.reviews import SeenFile
 from workspaces.models.runners import RUNNER_TIMEOUT, Runner
-from workspaces.models.runs import EndCode, Run
+from workspaces.models.runs import EndCode, Run, RunLead
 from workspaces.models.schedules import (
     FAILING_STATES,
     OPEN_STATES,
@@ -83,6 +83,7 @@ __all__ = [
     "RetentionRule",
     "RevisionHow",
     "Run",
+    "RunLead",
     "Runner",
     "SavedView",
     "Schedule",

@@ -40,6 +40,7 @@ class RunQuerySet(models.QuerySet):
     def end(self, code: EndCode, words: str = "", *, memory_kept: bool = False) -> int:
         """Mark these runs as ended now, with the reason `words` or the code's label; return their number."""
         reason = (words or code.label)[:200]
+        RunLead.objects.filter(run__in=self).delete()
         return self.update(ended_at=clock.now(), end_code=code, end_reason=reason, memory_kept=memory_kept)
 
     def forget_memory(self, workspace_id):
@@ -105,3 +106,13 @@ class Run(models.Model):
     def useful_after_s(self) -> float | None:
         """Seconds from the start of the run to the end of the first command that succeeded."""
         return (self.first_useful_at - self.started_at).total_seconds() if self.first_useful_at else None
+
+
+class RunLead(models.Model):
+    """What another host needs to take over a Run that lives on when its own is lost (workspaces/host/run_leads.py)."""
+
+    run = models.OneToOneField(Run, models.CASCADE, primary_key=True, related_name="lead")
+    value = models.BinaryField()  # encrypted with the key ring
+
+    def __str__(self):
+        return f"lead of the {self.run}"

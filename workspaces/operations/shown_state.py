@@ -21,6 +21,7 @@ MOVES = {
     "move": "moving",
     "arrive": "moving",
     "leave": "moving",
+    "take_lead": "moving",
 }
 OUT_OF_REACH = {
     StateCode.UNREACHABLE: "unreachable",

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from dashboard.files.atomic_write import replace_file
 from dashboard.files.locks import take_lock
 from workspaces.store.errors import StoreError
 
@@ -160,6 +161,10 @@ class Bridged(LocalDriver):
 
     def _ports(self, run_id: str) -> Path:
         return self.runtime / f"{run_id}.ports"
+
+    def _write_config(self, folder: Path, config: dict) -> None:
+        """Write down what each bridge of the Run needs: the pod's address, keys, certificates and the lead."""
+        replace_file(folder / "config", json.dumps(config).encode())
 
     def _known(self, run_id: str) -> dict:
         return _json(self._folder(run_id) / "pod.json")

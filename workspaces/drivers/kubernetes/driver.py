@@ -2,7 +2,7 @@
 
 A pod is a guest without QEMU: `remote/` has what both share. Files beside those of local.py:
 
-HOME/runs/RUN_ID/pod.json        where its pod is: {namespace, name, uid, node, home}
+HOME/runs/RUN_ID/pod.json        where its pod is: {installation, namespace, name, uid, node, home}
 HOME/runs/RUN_ID/bringing        that its files are not in the pod yet; locked while somebody brings them
 HOME/runs/RUN_ID/state           what the bridge sees of it: {up, at, terminating}
 HOME/runs/RUN_ID/ended           why the cluster ended it, in words
@@ -34,8 +34,9 @@ from ..local import lead_of
 from ..remote.tree import forget
 from ..sandbox.driver import UID, own
 from . import certificates, claims, files, states, template
-from .bridged import FOLDERS, PORTS, Bridged
+from .bridged import FOLDERS, PORTS
 from .cluster import Cluster
+from .leading import Leading
 from .namespaces import Namespaces
 from .pods import Pods, make_source
 from .probing import Prober
@@ -46,7 +47,7 @@ SILENT_S = 20.0  # without a connection, after which a pod counts as out of reac
 logger = logging.getLogger("handrail.runner")
 
 
-class KubernetesDriver(Bridged):
+class KubernetesDriver(Leading):
     name = "kubernetes"
     unit = "pod"
     capabilities = TABLE[name]
@@ -178,7 +179,8 @@ class KubernetesDriver(Bridged):
     def _command(self, spec: RunSpec, folder: Path, init_args: list[str]) -> dict:
         certificate, key = certificates.pair(f"runner of {spec.run_id}")
         keeper = certificates.pair(f"keeper of {spec.run_id}")
-        known = {"namespace": self.namespaces.keep(spec.team), "home": str(spec.home)}
+        where = {"installation": self.pods.installation, "namespace": self.namespaces.keep(spec.team)}
+        known = where | {"home": str(spec.home)}
         (folder / "pod.json").write_text(json.dumps(known))  # before there is a pod: who takes it away looks there
         pod = self._pods_of(spec.run_id).make(spec, inside(), keeper, certificate)
         self._keep(spec, folder, known, pod)
@@ -192,8 +194,7 @@ class KubernetesDriver(Bridged):
             "pids": spec.limits.pids if "pids" in self._limits_in_force(spec, frozenset()) else None,
             "names": PORTS,
         }
-        (folder / "config").write_text(json.dumps(config))
-        (folder / "config").chmod(0o600)
+        self._write_config(folder, config)
         return self._bridge(spec.run_id, folder, config, init_args)
 
     def _keep(self, spec: RunSpec, folder: Path, known: dict, pod) -> None:
@@ -208,7 +209,8 @@ class KubernetesDriver(Bridged):
 
     def _pods_of(self, run_id: str) -> Pods:
         """Return the pods of the namespace that a Run's pod is in; of the configured one for a Run of before."""
-        return self.pods.within(self._known(run_id).get("namespace") or self.cluster.namespace)
+        known = self._known(run_id)
+        return self.pods.within(known.get("namespace") or self.cluster.namespace, known.get("installation"))
 
     def _await_init(self, record: RunRecord, launcher, spec: RunSpec, **how) -> RunRecord:
         began = looked = time.monotonic()
@@ -357,6 +359,9 @@ class KubernetesDriver(Bridged):
 
     def _forget(self, record: RunRecord) -> None:
         self._pods_of(record.run_id).forget(record.run_id)
+        self._forget_here(record)
+
+    def _forget_here(self, record: RunRecord) -> None:
         for part in FOLDERS:
             forget(self._socket(record.run_id, part))
             self._socket(record.run_id, part).unlink(missing_ok=True)

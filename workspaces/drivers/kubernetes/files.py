@@ -46,9 +46,14 @@ def put(folder: Path, tree: GuestTree, run_id: str, owner: tuple[int, int]) -> N
     with _explained("could not be brought into the pod"):
         if os.listdir(folder):
             _carry(folder, _local(folder), tree, owner)
-        place = beside(folder)
-        place.mkdir(mode=0o700, exist_ok=True)
-        (place / "run").write_text(run_id)
+        mark_away(folder, run_id)
+
+
+def mark_away(folder: Path, run_id: str) -> None:
+    """Mark that this Run has the files."""
+    place = beside(folder)
+    place.mkdir(mode=0o700, exist_ok=True)
+    (place / "run").write_text(run_id)
 
 
 def bring_back(folder: Path, tree: GuestTree, run_id: str, owner: tuple[int, int] | None) -> None:

@@ -24,12 +24,13 @@ class Pods:
         self.installation, self.image = installation, image
         self.patience_s = SCHEDULE_S
 
-    def within(self, namespace: str) -> "Pods":
-        """Return the pods of the same installation in another namespace of the cluster."""
-        if namespace == self.cluster.namespace:
-            return self
-        found, found.source = copy(self), copy(self.source)
-        found.cluster = found.source.cluster = self.cluster.within(namespace)
+    def within(self, namespace: str, installation: str | None = None) -> "Pods":
+        """Return the pods in another namespace of the cluster; `installation`: of another host, which named them."""
+        found = copy(self)
+        found.installation = installation or self.installation
+        if namespace != self.cluster.namespace:
+            found.source = copy(self.source)
+            found.cluster = found.source.cluster = self.cluster.within(namespace)
         return found
 
     def find(self, run_id: str):

@@ -6,7 +6,10 @@ exit event then wait until its host process connects again and adopts it, with a
 
   adopt  pid, stdio (pty | pipe), cols, rows  → pid, and one fd as for `start`, unless its output has ended
 
-`thaw` continues the programs; the output of those that no client has adopted by then is discarded.
+`thaw` continues the programs; the output of those that no client has adopted by then is discarded. Where the clients'
+host is gone, nobody adopts them:
+
+  abandon                             end the programs of clients that have not come back
 """
 
 import json
@@ -60,6 +63,10 @@ class Conversations:
             return
         if request.get("op") == "adopt":
             self.adopt(conversation, request)
+            return
+        if request.get("op") == "abandon":
+            self.abandon()
+            self.say(conversation, {"id": request["id"], "fds": 0})
             return
         if request.get("op") == "thaw":
             self.forsake()
@@ -195,6 +202,14 @@ class Conversations:
             for frame in conversation.missed:
                 conversation.programs.pop(frame["pid"], None)
             self.let_go(conversation)
+        self.waiting = []
+
+    def abandon(self):
+        """End the programs of the clients that have not come back, as the init does when a client disconnects."""
+        for conversation in self.waiting:
+            for streams in conversation.programs.values():
+                self.unheard(streams)
+            self.drop(conversation)
         self.waiting = []
 
     def unheard(self, streams):

@@ -3,6 +3,7 @@
 import logging
 import shutil
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +17,7 @@ from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle, secrets
 from workspaces.drivers.base import DriverError
-from workspaces.host import paths
+from workspaces.host import paths, run_leads
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
 from workspaces.provisioning import capacity, isolation, placement, source_history
 from workspaces.provisioning.git import addresses
@@ -62,7 +63,9 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
         spec = replace(spec, snapshots=await job.thread(shown, job.workspace, job.args.get("snapshots", ())))
         await job.driver.prepare(spec)
         owner = await _start(job, spec, run)
-        await job.thread(_save_owner, run, owner)
+        await job.thread(save_owner, run, owner)
+        if job.driver.capabilities.elsewhere:
+            await job.thread(_keep_lead, run, await job.driver.what_leads(owner))
         await job.thread(_make_token, job.workspace, run)  # before any of its programs can run
         if first is not None and in_guest:
             await first()
@@ -138,15 +141,26 @@ def _mark_not_started(run, code=EndCode.NOT_STARTED):
     run_tokens.suspend(run.workspace_id)  # not revoked: programs in kept memory may still hold them
 
 
-def _save_owner(run, owner):
+def save_owner(run, owner):
     names = ("host", "boot_id", "pid", "start_time", "image", "began")
     run.owner = {name: getattr(owner, name) for name in names}
     run.save(update_fields=["owner", "cold"])
 
 
 def _make_token(workspace, run):
-    try:
+    with _readable():
         run_tokens.make(workspace, run)
+
+
+def _keep_lead(run, needed):
+    with _readable():
+        run_leads.keep(run, needed)
+
+
+@contextmanager
+def _readable():
+    try:
+        yield
     except Unreadable as error:
         raise DriverError(f"Its secrets cannot be read. {error}") from error
 

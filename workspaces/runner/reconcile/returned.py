@@ -16,7 +16,7 @@ from dashboard.models import Actor, Team
 from workspaces import lifecycle
 from workspaces.drivers import lead_epochs
 from workspaces.host.quarantine import KEPT
-from workspaces.models import Runner, Workspace
+from workspaces.models import Run, Runner, Workspace
 from workspaces.runner import removing
 
 logger = logging.getLogger("handrail.runner")
@@ -29,14 +29,21 @@ def folder_of(workspace_id) -> Path:
 
 
 async def sweep(daemon):
-    """End and put aside what this host has of workspaces that it does not lead, if it was declared lost."""
+    """End and put aside what this host has of workspaces that it does not lead, if it was declared lost.
+
+    What another host has taken over goes on.
+    """
     await daemon.thread(_forget_old, daemon.row)
     if not await daemon.thread(Runner.objects.filter(pk=daemon.row.pk, lost_at__isnull=False).exists):
         return
     others = {str(each.pk): each for each in await daemon.thread(_led_by_others, daemon.row)}
     for driver in await daemon.drivers_here():
         for owner in await driver.records():
-            if owner.workspace_id in others:
+            if owner.workspace_id not in others:
+                continue
+            if await daemon.thread(_goes_on, owner.run_id):
+                await driver.let_go(owner)
+            else:
                 await driver.stop(owner, grace_s=0.0)
                 await driver.clear(owner)
     for workspace in others.values():
@@ -50,6 +57,11 @@ def _led_by_others(row: Runner) -> list[Workspace]:
     """Return the workspaces that have a folder here and are led by another runner, or by none."""
     names = [path.name for path in (settings.HANDRAIL_HOME / "workspaces").glob("*") if _is_uuid(path.name)]
     return list(Workspace.objects.filter(pk__in=names).exclude(runner=row))
+
+
+def _goes_on(run_id: str) -> bool:
+    """Return whether another host has taken over a Run that this one started."""
+    return _is_uuid(run_id) and Run.objects.filter(pk=run_id, ended_at=None).exists()
 
 
 def _put_aside(workspace: Workspace, row: Runner):

@@ -1,0 +1,107 @@
+"""Another host takes over a pod that lives on: its files and programs are there, and the former host is refused."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from tests.support.waiting import until
+from tests.workspaces.drivers.runs import Blocking, driver_of, finish
+from workspaces.drivers.base import DriverError
+from workspaces.drivers.init_client import InitClient
+
+
+class OtherHost:
+    """Another home, to which the cluster is the same."""
+
+    def __init__(self, ground, run):
+        for name in ("handrail", "run", "tree", "home"):
+            (ground / name).mkdir(parents=True)
+        self.driver = driver_of("kubernetes", ground)
+        self.do = Blocking(self.driver)
+        self.spec = replace(run.spec, workspace=ground / "tree", home=ground / "home", lead=run.spec.lead + 1)
+
+    def sh(self, owner, command: str) -> tuple[str, int]:
+        with InitClient(owner.address.socket) as init:
+            argv = ["/bin/sh", "-c", command]
+            return finish(init, init.start(argv, env=dict(owner.address.env), cwd="/workspace", stdio="pipe"))
+
+
+@pytest.fixture
+def other_host(tmp_path):
+    """`other_host(run)`: another host of the installation, with the folders that the workspace has there."""
+    made = []
+
+    def make(run) -> OtherHost:
+        made.append(OtherHost(tmp_path / f"other-{len(made)}", run))
+        return made[-1]
+
+    yield make
+    for host in made:
+        for owner in host.do.records():
+            host.do.stop(owner, grace_s=0.0)
+            host.do.clear(owner)
+
+
+def test_a_host_that_is_killed_costs_its_pod_no_file_and_nothing_in_the_background(pod, other_host):
+    run = pod(lead=1)
+    run.sh("echo since the newest snapshot > note")
+    counting = run.leave("while :; do sleep 0.2; echo on >> counted; done")
+    needed = run.do.what_leads(run.owner)
+    os.kill(run.owner.pid, signal.SIGKILL)
+    other = other_host(run)
+    owner = other.do.take_over(other.spec, needed)
+    assert other.do.alive(owner) is True
+    assert other.sh(owner, "cat note") == ("since the newest snapshot\n", 0)
+    assert other.sh(owner, f"kill -0 {counting}")[1] == 0
+    assert other.do.take_over(other.spec, needed).run_id == owner.run_id  # as after a runner that was killed meanwhile
+    assert other.do.alive(owner) is True
+    other.do.stop(owner)
+    assert (other.spec.workspace / "note").read_text() == "since the newest snapshot\n"
+    assert not other.driver.lacks_files(other.spec)
+
+
+def test_programs_whose_output_reached_the_former_host_end(pod, other_host):
+    run = pod(lead=1)
+    with InitClient(run.owner.address.socket) as init:
+        os.close(run.begin(init, "trap '' TERM; while :; do echo on; sleep 0.1; done", stdio="pty").fd)
+        os.kill(run.owner.pid, signal.SIGKILL)
+    other = other_host(run)
+    owner = other.do.take_over(other.spec, run.do.what_leads(run.owner))
+    until(lambda: other.do.processes(owner) == [])
+    assert other.sh(owner, "echo here") == ("here\n", 0)
+
+
+def test_the_former_host_is_refused_and_leaves_the_pod_alone(pod, other_host):
+    run = pod(lead=1)
+    other = other_host(run)
+    owner = other.do.take_over(other.spec, run.do.what_leads(run.owner))
+    until(lambda: not run.again().alive(run.owner))  # its bridge ends
+    with pytest.raises(DriverError, match="can't be reached"):
+        run.driver._revive(run.owner)
+    log = (run.driver._folder(run.spec.run_id) / "log").read_text()
+    assert "another runner leads this workspace (epoch 2, not 1)" in log
+    run.again().let_go(run.owner)
+    assert run.do.records() == []
+    assert other.sh(owner, "echo here") == ("here\n", 0)
+
+
+def test_a_pod_that_is_gone_is_not_taken_over(pod, other_host):
+    run = pod(lead=1)
+    needed = run.do.what_leads(run.owner)
+    run.driver.pods.delete(run.spec.run_id, grace_s=0)
+    until(lambda: not run.again().alive(run.owner))
+    other = other_host(run)
+    with pytest.raises(DriverError, match="Its pod is gone, and its files with it"):
+        other.do.take_over(other.spec, needed)
+    assert other.do.records() == []
+    assert not other.driver.lacks_files(other.spec)
+
+
+def test_a_lower_epoch_takes_nothing_over(pod, other_host):
+    run = pod(lead=3)
+    other = other_host(run)
+    with pytest.raises(DriverError, match="can't be reached"):
+        other.do.take_over(replace(other.spec, lead=2), run.do.what_leads(run.owner))
+    assert run.sh("echo here") == ("here\n", 0)
