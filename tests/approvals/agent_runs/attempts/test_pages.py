@@ -94,8 +94,8 @@ def test_the_time_of_an_attempt_is_that_in_which_its_agent_worked(site, give, ag
     AgentSession.objects.create(**about, started_at=ago[0], last_at=ago[1])
     assert [each["seconds"] for each in lead("GET", f"/tasks/{task['id']}")[1]["attempts"]] == [120, 60, 0]
     words = shown(site.get(f"/tasks/{task['id']}/"))
-    assert "2:00 min" in words
-    assert "1:00 min" in words
+    assert "2:00&nbsp;min" in words
+    assert "1:00&nbsp;min" in words
 
 
 def test_asks_you_leads_to_the_call_and_the_last_answer_back_to_the_task(site, give, ask):
