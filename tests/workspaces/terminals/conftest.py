@@ -144,7 +144,7 @@ def make_row(workspace, command: str) -> Terminal:
 def ended(terminal: Terminal) -> Terminal:
     """Wait for its program, and settle the row as a runner does."""
     folder = paths.program_of(terminal.workspace_id, terminal.operation_id)
-    end = asyncio.run(client.wait(folder, 20)).exit
+    end = asyncio.run(client.wait(folder, 120)).exit
     Operation.objects.filter(pk=terminal.operation_id).update(phase=Phase.SETTLED, outcome={"ok": True})
     Terminal.objects.filter(pk=terminal.pk).update(
         ended_at=clock.now(), exit_status=end.exit_status, bytes=end.output_bytes
