@@ -43,6 +43,7 @@ from tests.support import CHECKOUT, lock_order
 from tests.support.buckets import seaweed
 from tests.support.chromium import chromium  # noqa: F401 - a fixture
 from tests.support.kubernetes import base_image, busybox_image, kubernetes, pods  # noqa: F401 - fixtures
+from tests.support.migrated import Migrated
 from tests.support.pods import pod_namespace  # noqa: F401 - a fixture
 from tests.support.product import PreparedHome, Product
 
@@ -154,10 +155,24 @@ def ordinary_user(require) -> int:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup, django_db_blocker):
+def migrated_database(tmp_path_factory):
+    return Migrated(tmp_path_factory.getbasetemp().parent)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings, migrated_database):
+    """With pytest-xdist one process migrates a test database, and the others copy it."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        migrated_database.lend()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker, migrated_database):
     """On PostgreSQL the threads of async views leave connections open, and the test database could not be dropped."""
     yield
     if connection.vendor == "postgresql":
+        with django_db_blocker.unblock():
+            migrated_database.take_back()
         with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
             cursor.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",

@@ -57,6 +57,9 @@ class PreparedHome:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not self.folder.exists():
                 half = self.folder.with_name("prepared.half")
+                if (migrated := self.folder.with_name("migrated.sqlite3")).exists():  # tests/support/migrated.py
+                    half.mkdir(mode=0o700)
+                    shutil.copy(migrated, half / "handrail.sqlite3")
                 first_steps = (
                     "import django; django.setup(); from dashboard.ops.bootstrap import prepare; prepare(print)"
                 )
