@@ -6,33 +6,59 @@ import uuid
 import pytest
 
 from tests.approvals.actions.test_rehearsals import Rehearsing
+from tests.support.product import Product
 
 WISH = {"tool": "Bash", "arguments": {"command": "git push origin main"}, "mode": "gate"}
 
 
-@pytest.fixture
-def new_database(require):
-    """`new_database()`: the DATABASE_URL of a PostgreSQL database that is empty; it goes after the test."""
+class Databases:
+    """Databases of the tests' PostgreSQL server, which go together."""
+
+    def __init__(self, url: str):
+        self._base, self._names = url.rpartition("/")[0], []
+
+    def make(self, like: str = "template1") -> str:
+        """Return the DATABASE_URL of a new one, a copy of the one with this name."""
+        self._names.append(f"handrail_{uuid.uuid4().hex}")
+        self._run(f"CREATE DATABASE {self._names[-1]} TEMPLATE {like}")
+        return f"{self._base}/{self._names[-1]}"
+
+    def remove(self):
+        for name in self._names:
+            self._run(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _run(self, statement: str):
+        import psycopg
+
+        with psycopg.connect(f"{self._base}/postgres", autocommit=True) as server:
+            server.execute(statement)
+
+
+@pytest.fixture(scope="module")
+def databases(require):
     url = os.environ.get("HANDRAIL_TEST_POSTGRES_URL")
     if not url:
         require("postgres", "HANDRAIL_TEST_POSTGRES_URL names no server")
-    import psycopg
+    made = Databases(url)
+    yield made
+    made.remove()
 
-    base = url.rpartition("/")[0]
-    made = []
 
-    def run(statement: str):
-        with psycopg.connect(f"{base}/postgres", autocommit=True) as server:
-            server.execute(statement)
+@pytest.fixture
+def new_database(databases):
+    """`new_database()`: the DATABASE_URL of a PostgreSQL database that is empty."""
+    return databases.make
 
-    def make() -> str:
-        made.append(f"handrail_{uuid.uuid4().hex}")
-        run(f"CREATE DATABASE {made[-1]}")
-        return f"{base}/{made[-1]}"
 
-    yield make
-    for name in made:
-        run(f"DROP DATABASE {name} WITH (FORCE)")
+@pytest.fixture(scope="module")
+def migrated(databases, tmp_path_factory):
+    """The name of a PostgreSQL database with all tables."""
+    url = databases.make()
+    product = Product(tmp_path_factory.mktemp("migrated") / "home", DATABASE_URL=url)
+    done = product.manage("migrate")
+    product.clean_up()
+    assert done.returncode == 0, done.stderr
+    return url.rpartition("/")[2]
 
 
 def test_the_product_runs_on_postgresql_and_comes_back_from_a_backup(new_database, new_product, tmp_path):
@@ -57,8 +83,8 @@ def test_the_product_runs_on_postgresql_and_comes_back_from_a_backup(new_databas
     assert "empty" in done.stderr
 
 
-def test_a_workspace_lives_on_postgresql(new_database, new_product):
-    product = new_product(DATABASE_URL=new_database(), HANDRAIL_HELD="1")
+def test_a_workspace_lives_on_postgresql(new_database, migrated, new_product):
+    product = new_product(DATABASE_URL=new_database(like=migrated), HANDRAIL_HELD="1")
     product.start()
     desk = Rehearsing(product)
     desk.run("echo one > notes")
@@ -87,12 +113,11 @@ def test_a_backup_of_one_kind_of_database_is_not_put_back_into_the_other(new_dat
     assert "This backup is of a sqlite database, but DATABASE_URL is a postgresql database." in done.stderr
 
 
-def test_a_backup_that_lacks_replaced_migrations_is_not_put_back(new_database, new_product, tmp_path):
+def test_a_backup_that_lacks_replaced_migrations_is_not_put_back(new_database, migrated, new_product, tmp_path):
     import psycopg
 
-    first, second = new_database(), new_database()
+    first, second = new_database(like=migrated), new_database()
     older = new_product(DATABASE_URL=first)
-    assert older.manage("migrate").returncode == 0
     with psycopg.connect(first) as opened:
         opened.execute("DELETE FROM django_migrations WHERE app = 'approvals' AND name = '0039_delivery_failures'")
     assert older.manage("backup", str(tmp_path / "backup")).returncode == 0
@@ -104,12 +129,11 @@ def test_a_backup_that_lacks_replaced_migrations_is_not_put_back(new_database, n
         assert opened.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
 
 
-def test_events_cannot_be_changed_on_postgresql_either(new_database, new_product):
+def test_events_cannot_be_changed_on_postgresql_either(new_database, migrated, new_product):
     import psycopg
 
-    url = new_database()
+    url = new_database(like=migrated)
     product = new_product(DATABASE_URL=url)
-    assert product.manage("migrate").returncode == 0
     product.agent_token()
     for statement in (
         "UPDATE dashboard_event SET verb = 'x'",
