@@ -133,7 +133,7 @@ def test_the_log_is_what_was_printed_byte_by_byte(hosted, browser_of, vera):
 def test_what_was_not_kept_is_marked_in_both(hosted, browser_of, vera):
     terminal = ended(hosted("seq 1 200000", cap_bytes=1 << 18))
     whole = "".join(f"{number}\r\n" for number in range(1, 200_001)).encode()
-    assert (terminal.exit_status, terminal.bytes) == (0, len(whole))  # else it was ended, and not what was kept is wrong
+    assert (terminal.exit_status, terminal.bytes) == (0, len(whole))  # else it was ended early
     log = body(browser_of(vera).get(f"{HERE}{terminal.pk}/log/"))
     head, words, tail = log.partition(b" bytes were not kept]\r\n")
     head, _, count = head.rpartition(b"\r\n[")
