@@ -141,7 +141,8 @@ def test_from_a_lost_host_it_comes_back_and_what_came_after_is_kept_as_a_fork(pa
     assert not list(second.home.glob("workspaces/*/tree/late"))
     desk.post("/workspaces/victim/returned", {"key": "rescued"}, 202)
     until(lambda: desk.get("/workspaces/rescued", expect=None).status == 200, within=60)
-    assert desk.settled("rescued")["state"] == "ready"
+    rescued = desk.settled("rescued")
+    assert rescued["state"] == "ready", (rescued["reason"], rescued["place"], second.log[-3000:])
     desk.run("rescued", "test after = $(cat late)")
     assert desk.get("/workspaces/victim").json["owed"] is None
     assert desk.settled("victim")["state"] == "ready"
