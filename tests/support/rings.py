@@ -76,6 +76,7 @@ GUESTS_IN_TEST = (
 )
 # Many processes, rounds or files of what a shorter test beside them does once.
 LONG = (
+    "approvals/agent_runs/code_host/test_with_real_agents.py",
     "approvals/agents/claude_code/test_hostile_calls.py",
     "dashboard/test_demo.py::test_a_person_may_take_long_and_can_stop_it",
     "dashboard/test_through_nginx.py",
