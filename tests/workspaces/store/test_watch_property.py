@@ -27,7 +27,8 @@ def big(tmp_path):
         folder.mkdir(parents=True)
         for name in range(10):
             (folder / f"f{name}").write_text(f"{number} {name}\n" * (name + 1))
-    return root
+    yield root
+    subprocess.run(["chmod", "-R", "u+rwX", tmp_path], check=True)  # so that an ordinary user's pytest can remove it
 
 
 @pytest.fixture(params=["by-the-snapshot", "ahead"])
