@@ -180,7 +180,7 @@ def test_what_lives_on_without_its_host_is_taken_over_by_another_one(pod, admin,
     asked, run = Operation.objects.get(kind="take_lead"), Run.objects.get()
     assert asked.args == {"run": str(run.pk), "host": "a", "ready_at": ready_at.isoformat()}
     assert (asked.runner.host, run.runner.host, run.ended_at, run.ready_at, run.lead_epoch) == ("b", "b", None, None, 5)
-    assert run_leads.read(run) == "what it takes"
+    assert run_leads.read(run).needed == "what it takes"
     found = admin.get(f"/api/v1/workspaces/{pod.key}").json()
     assert (found["state"], found["place"]["host"], found["owed"]) == ("ready", "b", None)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dashboard.files.atomic_write import replace_file
 from dashboard.net import outbound
 from dashboard.net.trust import for_java, with_more
 from dashboard.net.upstream import Upstream
@@ -56,6 +57,20 @@ JAVA = {
 def file_of(workspace) -> Path:
     """Return where the workspace's authority is, with its key: never in the workspace."""
     return paths.folder_of(workspace.pk) / "authority.pem"
+
+
+def authority_of(workspace) -> str:
+    """Return the workspace's authority as PEM, with its key; "" if it has none."""
+    file = file_of(workspace)
+    return file.read_text() if file.exists() else ""
+
+
+def set_authority(workspace, content: str):
+    """Have the authority that a Run of another host trusts, or none (""), in place of one that was made here."""
+    if content:
+        replace_file(file_of(workspace), content.encode())
+    else:
+        file_of(workspace).unlink(missing_ok=True)
 
 
 def upstream_of(workspace) -> Upstream:

@@ -22,7 +22,7 @@ from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snaps
 from workspaces.provisioning import capacity, isolation, placement, source_history
 from workspaces.provisioning.git import addresses
 from workspaces.provisioning.scripts import UNTIL_A_FAILURE, of_setup, shell_words
-from workspaces.runner import notes, programs, repository_files, rootfs, snapshots, source_files
+from workspaces.runner import leashes, notes, programs, repository_files, rootfs, snapshots, source_files
 from workspaces.runner.installed import put
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.reconcile import suspended
@@ -65,7 +65,7 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
         owner = await _start(job, spec, run)
         await job.thread(save_owner, run, owner)
         if job.driver.capabilities.elsewhere:
-            await job.thread(_keep_lead, run, await job.driver.what_leads(owner))
+            await job.thread(_keep_lead, job.workspace, run, await job.driver.what_leads(owner))
         await job.thread(_make_token, job.workspace, run)  # before any of its programs can run
         if first is not None and in_guest:
             await first()
@@ -152,9 +152,9 @@ def _make_token(workspace, run):
         run_tokens.make(workspace, run)
 
 
-def _keep_lead(run, needed):
+def _keep_lead(workspace, run, needed):
     with _readable():
-        run_leads.keep(run, needed)
+        run_leads.keep(run, needed, leashes.authority_of(workspace))
 
 
 @contextmanager

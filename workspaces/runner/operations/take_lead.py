@@ -6,10 +6,11 @@ from dashboard.database import clock
 from dashboard.keys.keyring import Unreadable
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
-from workspaces.drivers.base import DriverError
+from workspaces.drivers.base import BackendLost, DriverError
 from workspaces.host import paths, run_leads
 from workspaces.lifecycle import lost_hosts
 from workspaces.models import EndCode, ReasonCode, Run, RunLead, State, Workspace
+from workspaces.runner import leashes, waiting
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.create import save_owner
 from workspaces.runner.refusals import Refused
@@ -22,8 +23,8 @@ NOT_TAKEN = "It could not be taken over"
 class TakeLead(Kind):
     """args: {run, host, ready_at}: the Run, the host that was lost, and when the Run was ready.
 
-    Commands and terminals end, since nobody has what they printed and what they print. If it cannot be taken over, the
-    workspace comes back from its newest snapshot.
+    Commands and terminals end, since nobody has what they printed and what they print. While the driver's backend does
+    not answer it is put off; if the Run cannot be taken over, the workspace comes back from its newest snapshot.
     """
 
     async def perform(self, job):
@@ -32,27 +33,33 @@ class TakeLead(Kind):
         if run is None or str(run.pk) != job.args["run"]:
             raise Refused("It ended meanwhile.", ReasonCode.STATE)
         await job.mark_started()
-        owner = await self._take_over(job, run)
-        failpoint("lead.taken")
         try:
-            async with job.lock():
-                await job.recover_tree()
-        except (DriverError, StoreError) as error:
-            await job.driver.let_go(owner)
+            async with waiting.for_backend(job):
+                owner = await self._take_over(job, run)
+                failpoint("lead.taken")
+                await self._recover_tree(job, owner)
+        except (DriverError, StoreError, Unreadable, RunLead.DoesNotExist) as error:
             raise Refused(f"{NOT_TAKEN}: {error}", ReasonCode.LOST) from error
         await job.daemon.network.open_for_run(run, owner, workspace)
         return {"ok": True}
 
     async def _take_over(self, job, run):
-        workspace = job.workspace
-        try:
-            needed = await job.thread(run_leads.read, run)
-            await job.thread(paths.make_folders, workspace)
-            owner = await job.driver.take_over(await job.thread(agents_spec, workspace, run.pk), needed)
-        except (DriverError, Unreadable, RunLead.DoesNotExist) as error:
-            raise Refused(f"{NOT_TAKEN}: {error}", ReasonCode.LOST) from error
+        workspace, lead = job.workspace, await job.thread(run_leads.read, run)
+        await job.thread(paths.make_folders, workspace)
+        owner = await job.driver.take_over(await job.thread(agents_spec, workspace, run.pk), lead.needed)
+        await job.thread(leashes.set_authority, workspace, lead.authority)
         await job.thread(save_owner, run, owner)
         return owner
+
+    async def _recover_tree(self, job, owner):
+        try:
+            async with job.lock():
+                await job.recover_tree()
+        except BackendLost:
+            raise  # all of it is done once more
+        except (DriverError, StoreError):
+            await job.driver.let_go(owner)
+            raise
 
     def finish(self, job, outcome):
         workspace, host = Workspace.objects.select_related("head").get(pk=job.workspace.pk), job.args["host"]
