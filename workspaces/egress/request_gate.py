@@ -106,12 +106,12 @@ class RequestGate:
         reads = only_reads(head, body)
         if is_graphql(head) and not reads:
             use = replace(use, writes=writes(head, body))
-        is_within = use.credential is None or self._leash(use).covers(use.method, use.path, reads=reads)
-        if is_within and not self._may(use, reads):
+        if self._is_within(use, reads) and not self._may(use, reads):
             body = await self._asked(replace(use, credential=None), head, body, program)
+            use = await self._as_it_is_now(use) if use.credential else use
         if use.credential is None:
             return head, body
-        if is_within:
+        if self._is_within(use, reads):
             await self.leashes.used(use)
         else:
             body = await self._asked(use, head, body, program)
@@ -123,8 +123,11 @@ class RequestGate:
         ]
         return replace(head, fields=fields), body
 
-    def _leash(self, use: Use) -> Scope:
-        return use.credential.at(use.host, use.port)
+    def _is_within(self, use: Use, reads: bool) -> bool:
+        """Return whether the leash of its credential covers the request; there is none without a credential."""
+        if use.credential is None:
+            return True
+        return use.credential.at(use.host, use.port).covers(use.method, use.path, reads=reads)
 
     @property
     def _tells_reads(self) -> bool:
@@ -167,12 +170,12 @@ class RequestGate:
         return body
 
     async def _as_it_is_now(self, use: Use) -> Use:
-        """Return the use with the credential's newest value: an answer may take a day. Raise Refused if it is gone."""
+        """Return the use with the newest value and leash: an answer may take a day. Raise Refused if it is gone."""
         self.opening = await self.leashes.at(use.host, use.port)
         found = [one for one in self.opening.credentials if one.id == use.credential.id]
         if not found:
             raise Refused(403, f"Blocked by Handrail. {is_gone(use)}")
-        return replace(use, credential=replace(use.credential, value=found[0].value))
+        return replace(use, credential=replace(use.credential, value=found[0].value, hosts=found[0].hosts))
 
     async def _held(self, use: Use, program: Peer) -> str:
         """Return what `ask` returns; end it when the program goes away meanwhile."""

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -230,6 +231,32 @@ def test_a_use_within_the_leash_is_held_to_the_rules_as_well(ruled):
     assert inside_tls(running, leashes, server.port, shown(server.port, "DELETE")).startswith(b"HTTP/1.1 403 ")
     assert [use.credential for use in leashes.asked] == [None]
     assert (leashes.uses, bytes(server.got)) == ([], b"")
+
+
+@pytest.mark.parametrize("change", ["deleted", "replaced", "narrowed"])
+def test_a_credential_is_put_in_as_it_is_when_the_answer_about_the_rules_comes(ruled, change):
+    running, leashes, server = ruled("GET", hosts=[{"methods": ["*"]}])
+    new = "ghp_NewNewNewNewNewNewNewNewNewNew5678"
+
+    async def answered_after_a_change(use):
+        leashes.asked.append(use)
+        hosts = {"deleted": (), "narrowed": (replace(leashes.credential.hosts[0], methods=frozenset(("GET",))),)}
+        value = new if change == "replaced" else REAL
+        leashes.credential = replace(leashes.credential, value=value, hosts=hosts.get(change, leashes.credential.hosts))
+        return "Not with it." if use.credential else ""
+
+    leashes.ask = answered_after_a_change
+    heard = inside_tls(running, leashes, server.port, shown(server.port, "DELETE"))
+    assert [use.credential and use.credential.name for use in leashes.asked] == (
+        [None, "github"] if change == "narrowed" else [None]
+    )
+    if change == "replaced":
+        assert f"Bearer {new}".encode() in server.got
+    else:
+        words = {"deleted": "The credential github is not set for", "narrowed": "Not with it."}[change]
+        assert words.encode() in heard
+        assert bytes(server.got) == b""
+        assert leashes.uses == []
 
 
 def test_a_leash_of_what_only_reads_tells_queries_from_mutations(ruled):
