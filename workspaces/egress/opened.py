@@ -99,6 +99,8 @@ class Opened:
             words = f"The certificate of {self.attempt.host} is not trusted: {error.verify_message}."
             raise Refused(502, words) from None
         except DISCONNECTED:
+            if session is not None:
+                tls_sessions.refuse(context, name, self.attempt.port)
             raise Refused(502, f"{self.attempt.host} ended TLS.") from None
 
     # Both ways -------------------------------------------------------------------------------------------------------

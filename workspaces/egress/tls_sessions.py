@@ -10,7 +10,9 @@ from weakref import WeakKeyDictionary
 LASTS = 600.0  # seconds from the handshake in which the certificate was checked
 MOST = 500  # hosts of one context
 
-_kept: WeakKeyDictionary[ssl.SSLContext, dict[tuple[str, int], tuple[float, ssl.SSLSession]]] = WeakKeyDictionary()
+# The time of the check, and the session; None for a host that refused one then.
+_Kept = dict[tuple[str, int], tuple[float, ssl.SSLSession | None]]
+_kept: WeakKeyDictionary[ssl.SSLContext, _Kept] = WeakKeyDictionary()
 
 
 def of(context: ssl.SSLContext, host: str, port: int) -> ssl.SSLSession | None:
@@ -21,13 +23,25 @@ def of(context: ssl.SSLContext, host: str, port: int) -> ssl.SSLSession | None:
 
 def keep(context: ssl.SSLContext, host: str, port: int, connection: ssl.SSLObject):
     """Keep the session of a connection for the next one. A host gives it after the handshake, with what it sends."""
-    kept, session = _kept.setdefault(context, {}), connection.session
+    session = connection.session
     if session is None or not session.has_ticket:
         return
-    checked_at = time.monotonic()
-    if connection.session_reused:  # this one's own certificate was not shown
-        checked_at = kept.get((host, port), (0.0, None))[0]
+    now = time.monotonic()
+    known_at, known = _kept.get(context, {}).get((host, port), (0.0, session))
+    if known is None and now - known_at < LASTS:
+        return  # the host refused one
+    # The certificate of a connection that went on with a session was not shown.
+    _put(context, host, port, known_at if connection.session_reused else now, session)
+
+
+def refuse(context: ssl.SSLContext, host: str, port: int):
+    """Keep no session for a while, as the host ended a handshake that went on with one."""
+    _put(context, host, port, time.monotonic(), None)
+
+
+def _put(context: ssl.SSLContext, host: str, port: int, at: float, session: ssl.SSLSession | None):
+    kept = _kept.setdefault(context, {})
     kept.pop((host, port), None)
-    kept[host, port] = checked_at, session
+    kept[host, port] = at, session
     if len(kept) > MOST:
         del kept[next(iter(kept))]

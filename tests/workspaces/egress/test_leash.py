@@ -163,6 +163,24 @@ def test_the_next_handshake_with_the_host_goes_on_with_its_session(opened):
     assert reused == [False, True, True]
 
 
+def test_a_host_that_ends_a_handshake_which_goes_on_is_connected_to_anew(opened):
+    reused = []
+
+    def talk(sock, got):
+        reused.append(sock.session_reused)
+        echo(sock, got)
+
+    running, leashes, server = opened(talk)
+    context, tls = leashes.tls(), server.tls
+    leashes.tls = lambda: context
+    answers = []
+    for each in (tls, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls, tls):  # the second has no certificate
+        server.tls = each
+        answers.append(inside_tls(running, leashes, server.port, request("/repos/acme/shop", server.port))[:12])
+    assert answers == [b"HTTP/1.1 200", b"HTTP/1.1 502", b"HTTP/1.1 200", b"HTTP/1.1 200"]
+    assert reused == [False, False, False]
+
+
 def test_a_session_is_of_the_authorities_that_the_host_was_checked_with(opened):
     running, leashes, server = opened()
     trusting, other = leashes.tls(), ssl.create_default_context()
