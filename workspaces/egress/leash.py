@@ -31,9 +31,11 @@ NOT_A_CREDENTIAL = frozenset(
 # With these an answer could bring the value in parts, none of which is known for one.
 IN_PARTS = frozenset(("range", "if-range"))
 # What servers read differently: encoded separators, dots and control characters, also in an overlong form or as
-# letters that some make plain (U+2024, U+2025, U+FF0E); empty and dotted segments, parameters, backslashes.
+# letters that some make plain (U+2024, U+2025, U+FE52, U+FF0E); a % that begins nothing, as in %u002e and %%32%65;
+# empty and dotted segments, parameters, backslashes.
 UNCLEAR_PATH = re.compile(
-    r"(?i)%(?:2[ef5]|5c|3b|[01][0-9a-f]|7f|c[01]|e0%[89]|f0%8|e2%80%a[45]|ef%bc)|//|/\.{1,2}(?=/|$)|[;\\]"
+    r"(?i)%(?![0-9a-f]{2})|//|/\.{1,2}(?=/|$)|[;\\]|"
+    r"%(?:2[ef5]|5c|3b|[01][0-9a-f]|7f|c[01]|e0%[89]|f0%8|f[8c]%8|e2%80%a[45]|ef%b[9c])"
 )
 MAX_HOSTS, MAX_PATHS = 20, 50
 

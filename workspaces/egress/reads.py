@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from .graphql import Unreadable, operations
 from .http_head import RequestHead
+from .leash import is_clear_path
 
 METHODS = ("GET", "HEAD", "OPTIONS")
 FETCH, FETCHES = "/git-upload-pack", "application/x-git-upload-pack-request"
@@ -32,11 +33,17 @@ def only_reads(head: RequestHead, body: bytes | None) -> bool:
     path, mark, _ = head.target.partition("?")
     if is_graphql(head):
         return writes(head, body) == ""
-    if (mark or _has_body(head)) and GRAPHQL.search(unquote(path)):
+    if (mark or _has_body(head)) and _may_be_graphql(path):
         return False  # some servers take the operation from there, whatever the method
     if head.method == "POST" and path.endswith(FETCH):
         return not mark and head.all("content-type") == [FETCHES]
     return head.method in METHODS
+
+
+def _may_be_graphql(path: str) -> bool:
+    """Return whether a server may take the path for that of its GraphQL, in one way of reading it."""
+    plain = unquote(path)
+    return GRAPHQL.search(plain) is not None or (not is_clear_path(path) and "graphql" in plain.lower())
 
 
 def _has_body(head: RequestHead) -> bool:

@@ -314,6 +314,8 @@ OTHER_PATHS = [
     "/x?/repos/acme/x", "/user?path=/repos/acme/", "/repos/acme/..?x", "/repos/acme/.", "/repos/./acme/x",
     "/repos/acme/%c0%ae%c0%ae/user", "/repos/acme/%e0%80%ae./user", "/repos/acme/%EF%BC%8E%EF%BC%8E/user",
     "/repos/acme/%e2%80%a5/user", "/repos/acme/x%0d%0aX-A:%20b", "/repos/acme/x%09", "/repos/acme/x%7F",
+    "/repos/acme/%u002e%u002e/user", "/repos/acme/%%32%65%%32%65/user", "/repos/acme/x%", "/repos/acme/x%2",
+    "/repos/acme/%f8%80%80%80%ae./user", "/repos/acme/%ef%b9%92./user",
     "/%72epos/acme/x", "/repos/%61cme/x", "/user", "/admin", "/graphql", "/repos/acme/../..",
 ]  # fmt: skip
 OTHER_METHODS = [

@@ -110,6 +110,8 @@ def test_graphql_reads_if_all_of_its_operations_are_queries(body, is_read):
         head("GET", "/api/graphql/?query=mutation{a}"),
         head("GET", "/api/graphql.json?query=mutation{a}"),
         head("GET", "/api/Graph%71l?query=mutation{a}"),
+        head("GET", "/api/graphql;v=1?query=mutation{a}"),
+        head("GET", "/api/graphql/.?query=mutation{a}"),
         head("GET", "/graphql", JSON, ("content-length", "16")),
         head("GET", "/graphql", JSON, ("transfer-encoding", "chunked")),
         head("POST", "/graphql", ("content-type", "application/x-www-form-urlencoded")),
