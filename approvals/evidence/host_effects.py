@@ -69,8 +69,9 @@ def effect_of(step: dict, source: str) -> AtHost:
     repository = _repository(program, parsed.values("-R", "--repo"), source)
     if repository is None or not all(map(is_known, [kind, verb, *operands, *values])):
         return AtHost([], f"{UNKNOWN}, as what it names is unknown until it runs.")
-    found = _effect(program, kind, verb, [each for each in operands if each], parsed)
-    found.steps = [{**each, "repository": f"{repository.base}/{repository.path}"} for each in found.steps]
+    where = f"{repository.base}/{repository.path}"
+    found = _effect(program, kind, verb, [each.removeprefix(f"{where}/") for each in operands if each], parsed)
+    found.steps = [{**each, "repository": where} for each in found.steps]
     return found
 
 
@@ -90,7 +91,7 @@ def _effect(program: str, kind: str, verb: str, operands: list[str], parsed) -> 
     if verb in CREATING:
         return AtHost([{"do": f"close_{on}", "number": None}])
     if verb in COMMENTING:
-        return AtHost([_comment(number, on)])
+        return _unknown() if parsed.has("--edit-last", "--delete-last") else AtHost([_comment(number, on)])
     if verb == "merge":
         return AtHost([], MERGED)
     return _change(program, on, verb, number, parsed) if number else _unknown()
@@ -151,7 +152,8 @@ def _unknown() -> AtHost:
 
 
 def _number(word: str) -> int | None:
-    found = re.search(r"(?:^|/|#|!)(\d{1,9})$", word)
+    """Return the number of a word such as #12, or of an address below that of the repository; None for a branch."""
+    found = re.fullmatch(r"(?:[#!]|(?:-/)?(?:pulls?|issues|merge_requests)/)?(\d{1,9})", word)
     return int(found[1]) if found else None
 
 
@@ -173,10 +175,14 @@ def _repository(program: str, named: list[str], source: str) -> Repository | Non
 
 
 def with_numbers(steps: list[dict], output: str) -> list[dict]:
-    """Return the steps with the numbers that the output of the call names, each address once, in their order."""
+    """Return the steps with the numbers that the output of the call names, each address once, in their order.
+
+    No comment is taken for the call's own where the output names more of them than it writes: a comment's text comes
+    back with it, and may name others.
+    """
     told: dict[str, list] = {}
     filled = []
-    for step in steps:
+    for at, step in enumerate(steps):
         if step.get("number", 0) is not None and step.get("comment", 0) is not None:
             filled.append(step)
             continue
@@ -184,19 +190,33 @@ def with_numbers(steps: list[dict], output: str) -> list[dict]:
         if where not in told:
             pattern = re.escape(where) + FOUND_URL
             # pattern: an escaped address, and after it only words and digits
-            told[where] = [match.groupdict() for match in re.finditer(pattern, output[-20_000:])]
-        filled.append(_filled(step, told[where]))
+            found = {match[0]: match.groupdict() for match in re.finditer(pattern, output[-20_000:])}
+            told[where] = list(found.values())
+        filled.append(_filled(step, told[where], sum(_is_alike(step, other) for other in steps[at:])))
     return filled
 
 
-def _filled(step: dict, told: list[dict]) -> dict:
-    needs_comment = step["do"] == "delete_comment"
-    for at, found in enumerate(told):
-        if bool(found["comment"]) != needs_comment:
-            continue
-        if (found["at"] == "discussion_r") != (step.get("on") == LINE):
-            continue
-        del told[at]
-        comment = {"comment": int(found["comment"])} if needs_comment else {}
-        return {**step, "number": int(found["number"]), **comment}
-    return step
+def _filled(step: dict, told: list[dict], alike: int) -> dict:
+    """Return the step with the first address that fits, which is taken from `told`. `alike`: steps that it fits."""
+    is_comment = step["do"] == "delete_comment"
+    fits = [found for found in told if _fits(step, found)]
+    if not fits or (is_comment and len(fits) > alike):
+        return step
+    told.remove(fits[0])
+    comment = {"comment": int(fits[0]["comment"])} if is_comment else {}
+    return {**step, "number": int(fits[0]["number"]), **comment}
+
+
+def _fits(step: dict, found: dict) -> bool:
+    if bool(found["comment"]) != (step["do"] == "delete_comment"):
+        return False
+    if (found["at"] == "discussion_r") != (step.get("on") == LINE):
+        return False
+    return step["number"] is None or step["number"] == int(found["number"])
+
+
+def _is_alike(step: dict, other: dict) -> bool:
+    """Return whether an address that fits the one fits the other."""
+    names = ("do", "repository", "number")
+    is_same = all(step.get(name) == other.get(name) for name in names)
+    return is_same and (step.get("on") == LINE) == (other.get("on") == LINE)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from approvals.evidence.host_effects import effect_of
+from approvals.evidence.host_effects import effect_of, with_numbers
 from approvals.policy.shell_words import OPAQUE
 from tests.support.git_source import git
 
@@ -142,6 +142,58 @@ def test_a_comment_on_a_line_by_the_api_is_taken_back(team):
     assert action["compensation"]["title"] == "deletes the comment 77 on #5"
     taken_back(team, action)
     assert (host.comments, host.line_comments) == ({77: "theirs"}, {})
+
+
+def test_no_comment_is_deleted_that_the_answer_names_beside_its_own(team):
+    host = team.source.host
+    host.line_comments = {9: "theirs", 77: "as I say in #discussion_r9"}
+    action = asks(team, f"gh api repos/team/shop/pulls/5/comments -f body=hi --hostname {host.site}")
+    here = f"{host.url}/team/shop/pull/5#discussion_r"
+    action = runs(team, action, lambda: None, note=json.dumps({"body": f"see {here}9", "html_url": f"{here}77"}))
+    assert (action["undo"], action["compensation"]) == ("no", None)
+    assert "can't tell what to take back" in action["no_compensation_because"]
+
+
+def comment(number: int | None = 5, on: str = "line") -> dict:
+    where = "https://git.example.org/team/shop"
+    return {"do": "delete_comment", "number": number, "comment": None, "on": on, "repository": where}
+
+
+@pytest.mark.parametrize(
+    ("steps", "named", "comments"),
+    [
+        ([comment()], ["5#discussion_r77", "5#discussion_r77"], [77]),
+        ([comment(), comment()], [*["5#discussion_r77"] * 2, *["5#discussion_r78"] * 2], [77, 78]),
+        ([comment()], ["6#discussion_r9"], [None]),
+        ([comment()], ["6#discussion_r9", "5#discussion_r77"], [77]),
+        ([comment()], ["5#discussion_r9", "5#discussion_r77"], [None]),
+        ([comment(), comment(on="issue")], ["5#issuecomment-77", "5#discussion_r77"], [77, 77]),
+        ([comment(None, "issue"), comment(None, "issue")], ["5#issuecomment-7", "6#issuecomment-8"], [7, 8]),
+        ([comment(None, "issue")], ["5#issuecomment-7", "6#issuecomment-8"], [None]),
+    ],
+)
+def test_a_comment_is_taken_from_the_output_only_if_it_can_be_told(steps, named, comments):
+    output = "\n".join(f'"https://git.example.org/team/shop/pull/{each}"' for each in named)
+    assert [step["comment"] for step in with_numbers(steps, output)] == comments
+
+
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        ("gh pr close 12", 12),
+        ("gh issue close '#12'", 12),
+        ("gh pr close https://git.example.org/team/shop/pull/12 -R git.example.org/team/shop", 12),
+        ("glab mr close '!12'", 12),
+        ("glab mr close https://git.example.org/team/shop/-/merge_requests/12", 12),
+        ("gh pr close fix/12 -R git.example.org/team/shop", None),
+        ("gh pr close https://git.example.org/team/other/pull/12 -R git.example.org/team/shop", None),
+        ("gh pr comment 12 --edit-last -b x", None),
+    ],
+)
+def test_what_is_taken_back_has_the_number_that_the_call_named(command, number):
+    effect = effect_of({"words": shlex.split(command)}, "https://git.example.org/team/shop")
+    assert [step["number"] for step in effect.steps] == ([number] if number else [])
+    assert bool(effect.why_not) == (number is None)
 
 
 @pytest.mark.parametrize(
