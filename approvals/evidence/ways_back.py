@@ -82,7 +82,7 @@ def sought(place, tool: str, arguments: dict, commands: list, *, is_over: bool =
             found.tags += [effect.tag] if effect.tag else []
             found.why_not += [_of_part(step, effect.why_not)] if effect.why_not else []
         elif publishes.is_publish(step):
-            command, words, why_not = publishes.way_back(place, step)
+            command, words, why_not = publishes.way_back(place, step, commands[:at])
             found.commands += [(command, step.get("cwd") or place.root, words)] if command else []
             found.why_not += [_of_part(step, why_not)] if why_not else []
         else:

@@ -10,6 +10,9 @@ from approvals.evidence.host_effects import effect_of, with_numbers
 from approvals.policy.shell_words import OPAQUE
 from tests.support.git_source import git
 
+OF_A_SCOPE = (
+    '{"name": "@acme/cart", "version": "1.2.0", "publishConfig": {"@acme:registry": "https://npm.example.org"}}'
+)
 ELSEWHERE = '{"name": "cart", "version": "1.2.0", "publishConfig": {"registry": "https://npm.example.org"}}'
 
 
@@ -294,6 +297,20 @@ def test_a_publish_is_deprecated_by_a_shell_call_that_the_policy_judges(team):
             " 'Taken back with Handrail: published by mistake' --registry https://other.example.org",
         ),
         (
+            "package.json", OF_A_SCOPE,
+            "npm publish", "npm deprecate @acme/cart@1.2.0 'Taken back with Handrail: published by mistake'"
+            " --@acme:registry=https://npm.example.org",
+        ),
+        (
+            "package.json", '{"name": "@acme/cart", "version": "1.2.0"}',
+            "npm publish --@acme:registry=https://npm.example.org", "npm deprecate @acme/cart@1.2.0"
+            " 'Taken back with Handrail: published by mistake' --@acme:registry=https://npm.example.org",
+        ),
+        (
+            "Cargo.toml", '[package]\nname = "cart"\nversion = "1.2.0"\n',
+            "CARGO_REGISTRY_TOKEN=x cargo publish", "cargo yank --version 1.2.0 cart",
+        ),
+        (
             "Cargo.toml", '[package]\nname = "cart"\nversion = "1.2.0"\npublish = ["acme"]\n',
             "cargo publish", "cargo yank --version 1.2.0 cart --registry acme",
         ),
@@ -318,10 +335,16 @@ def test_a_publish_is_taken_back_at_the_registry_that_it_went_to(team, file, con
     [
         ('{"name": "cart", "version": "1.2.0", "publishConfig": {"registry": "; rm -rf ~"}}', "npm publish"),
         (ELSEWHERE, "npm publish --registry $REGISTRY"),
+        (ELSEWHERE, "NPM_CONFIG_REGISTRY=https://other.example.org npm publish"),
+        (ELSEWHERE, "export NPM_CONFIG_REGISTRY=https://other.example.org && npm publish"),
+        ('[package]\nname = "cart"\nversion = "1.2.0"\npublish.workspace = true', "cargo publish"),
+        ('[package]\nname = "cart"\nversion = "1.2.0"', "CARGO_REGISTRY_DEFAULT=acme cargo publish"),
+        ("", "RUBYGEMS_HOST=https://gems.example.org gem push cart-1.2.0.gem"),
     ],
 )
 def test_a_publish_to_a_registry_that_is_not_known_has_no_way_back(team, content, publish):
-    team.agent.run(team.key, f"cat > package.json <<'E'\n{content}\nE")
+    file = "Cargo.toml" if "cargo" in publish else "package.json"
+    team.agent.run(team.key, f"cat > {file} <<'E'\n{content}\nE")
     action = asks(team, publish)
     assert (action["undo"], action["compensation"]) == ("no", None)
     assert "which registry this publishes to" in action["no_compensation_because"]
