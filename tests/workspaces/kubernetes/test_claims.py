@@ -59,10 +59,20 @@ def test_a_claim_is_deleted_with_its_workspace_and_not_before(on_cluster, lead, 
     until(lambda: not claims_of(kubernetes, row))
 
 
+def test_hosts_have_claims_of_their_own_also_where_their_folders_have_one_path(tmp_path):
+    """As the chart has it: each runner's HANDRAIL_HOME is /data/home, on a volume of its own."""
+    hosts = []
+    for number in range(2):
+        (tmp_path / "installation").write_text(f"id {number}\n")
+        hosts.append(claims.host_of(tmp_path))
+    assert hosts[0] != hosts[1]
+    assert claims.host_of(tmp_path) == hosts[1]
+
+
 def test_a_host_that_a_workspace_has_left_deletes_its_own_claim_alone(pod):
     run = pod()
-    driver, here = run.driver, run.driver.pods.installation
-    mine = claims.keep(driver.cluster, here, run.spec)
+    driver = run.driver
+    mine = claims.keep(driver.cluster, claims.host_of(driver.home), run.spec)
     others = claims.keep(driver.cluster, "0" * 16, run.spec)
 
     def left() -> set[str]:

@@ -91,7 +91,8 @@ class KubernetesDriver(Leading):
         return layer  # what setup leaves outside /workspace ends with its pod
 
     async def remove_volumes(self, workspace_id: str, team: str, *, everywhere: bool) -> None:
-        await asyncio.to_thread(self._remove_volumes, workspace_id, team, "" if everywhere else self.pods.installation)
+        host = "" if everywhere else claims.host_of(self.home)
+        await asyncio.to_thread(self._remove_volumes, workspace_id, team, host)
 
     async def how_it_crashed(self, record: RunRecord) -> str:
         return await asyncio.to_thread(self._how_it_crashed, record)
@@ -182,7 +183,9 @@ class KubernetesDriver(Leading):
         where = {"installation": self.pods.installation, "namespace": self.namespaces.keep(spec.team)}
         known = where | {"home": str(spec.home)}
         (folder / "pod.json").write_text(json.dumps(known))  # before there is a pod: who takes it away looks there
-        pod = self._pods_of(spec.run_id).make(spec, inside(), keeper, certificate)
+        pods = self._pods_of(spec.run_id)
+        volume = claims.keep(pods.cluster, claims.host_of(self.home), spec) if spec.storage == "pvc" else ""
+        pod = pods.make(spec, inside(), keeper, certificate, volume)
         self._keep(spec, folder, known, pod)
         config = {
             "address": (pod.status.podIP, template.KEEPER_PORT),
@@ -349,9 +352,9 @@ class KubernetesDriver(Leading):
         for name, folder in self._folders(record):
             files.bring_back(folder, self._tree_of(record, name), record.run_id, owner)
 
-    def _remove_volumes(self, workspace_id: str, team: str, installation: str) -> None:
+    def _remove_volumes(self, workspace_id: str, team: str, host: str) -> None:
         for namespace in self.namespaces.those_of(team):
-            claims.delete(self.cluster.within(namespace), workspace_id, installation)
+            claims.delete(self.cluster.within(namespace), workspace_id, host)
 
     def _sweep(self, record: RunRecord) -> None:
         """Delete the pod, which ends what still runs in it."""

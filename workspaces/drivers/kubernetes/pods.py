@@ -5,7 +5,7 @@ import time
 from copy import copy
 
 from ..base import DriverError, RunSpec
-from . import claims, states, template
+from . import states, template
 from .agent_sandbox import AgentSandboxes
 from .cluster import Cluster
 from .pod_source import INSTALLATION, RUN, WORKSPACE, BarePods, PodSource, Wanted
@@ -52,8 +52,11 @@ class Pods:
         self.delete(run_id)
         self.cluster.delete(Secret, self.name_of(run_id))
 
-    def make(self, spec: RunSpec, uid: int, keeper: tuple[str, str], runner: str):
-        """Make the Run's Secret and pod, and return the pod once it has an address; DriverError in words if not."""
+    def make(self, spec: RunSpec, uid: int, keeper: tuple[str, str], runner: str, volume: str):
+        """Make the Run's Secret and pod, and return the pod once it has an address; DriverError in words if not.
+
+        `volume`: the claim for its files, "" for none.
+        """
         from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
         from lightkube.resources.core_v1 import Secret
 
@@ -69,7 +72,7 @@ class Pods:
             programs=self.cluster.keep_programs(),
             secret=name,
             host_users=self.prober.facts(spec.runtime_class).get("host_users"),
-            volume=claims.keep(self.cluster, self.installation, spec) if spec.storage == "pvc" else "",
+            volume=volume,
         )
         pod = self.source.create(Wanted(name, labels, description, secret=name))
         owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
