@@ -57,6 +57,7 @@ class PreparedHome:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not self.folder.exists():
                 half = self.folder.with_name("prepared.half")
+                shutil.rmtree(half, ignore_errors=True)  # of an attempt that failed
                 if (migrated := self.folder.with_name("migrated.sqlite3")).exists():  # tests/support/migrated.py
                     half.mkdir(mode=0o700)
                     shutil.copy(migrated, half / "handrail.sqlite3")
