@@ -8,6 +8,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from django.db.models import Count, Q, Sum
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_lazy
 
 from approvals.models import (
@@ -214,7 +215,8 @@ def _sessions(rows: list[TaskAttempt]):
 def _times(rows: list[TaskAttempt]) -> dict:
     turns = AgentTurn.objects.filter(run__in=[row.run_id for row in rows if row.run_id])
     turns = turns.filter(command__started_at__isnull=False)  # the first waits until its workspace is up
-    spans = [*turns.values_list("run__workspace", "command__started_at", "ended_at")]
+    ended = Coalesce("command__ended_at", "ended_at")  # a turn ends when that is noticed
+    spans = [*turns.values_list("run__workspace", "command__started_at", ended)]
     spans += _sessions(rows).values_list("workspace", "started_at", "last_at")
     found, now = defaultdict(float), clock.now()
     for place, began, ended in spans:

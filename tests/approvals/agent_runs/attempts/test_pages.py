@@ -87,8 +87,9 @@ def test_the_time_of_an_attempt_is_that_in_which_its_agent_worked(site, give, ag
     ago = [now - timedelta(seconds=each) for each in (700, 640, 60)]
     for number, (began, ended) in enumerate([(ago[0], ago[1]), (ago[2], None)], 1):
         command = commands.run_command(one, {"command": "agent"}, by=Actor.system("tests"))
-        Command.objects.filter(pk=command.pk).update(started_at=began)
-        about = {"command": command, "created_at": ago[0], "ended_at": ended, "end": "answered" if ended else ""}
+        Command.objects.filter(pk=command.pk).update(started_at=began, ended_at=ended)
+        noticed = now if ended else None
+        about = {"command": command, "created_at": ago[0], "ended_at": noticed, "end": "answered" if ended else ""}
         AgentTurn.objects.update_or_create(run=AgentRun.objects.get(), number=number, defaults=about)
     about = {"team": by_hand.team, "agent": agent, "workspace": by_hand, "dialect": "claude-code", "native_id": "s"}
     AgentSession.objects.create(**about, started_at=ago[0], last_at=ago[1])
