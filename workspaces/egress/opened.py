@@ -61,7 +61,7 @@ class Opened:
             async with asyncio.timeout(HEAD_TIMEOUT):
                 head = await read_request(program.reader)
             self._check(head)
-            self.gate.opening = await self.leashes.at(self.attempt.host, self.attempt.port)  # the tunnel may be old
+            await self.gate.look_again()
             head, body = await self.gate.passed(head, program)
             server = await self.connect()
             inner = await self._secured(server)

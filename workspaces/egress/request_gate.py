@@ -99,6 +99,14 @@ class RequestGate:
         block = Block(code, words)
         self.log_blocked(Attempt(self.attempt.host, self.attempt.port, self.attempt.method, block=block))
 
+    async def look_again(self):
+        """Take what names the host by now, as the tunnel may be old. Raise Refused.
+
+        Where no rule does any more, those of the tunnel still hold: its host may not be allowed at all by now.
+        """
+        before, now = self.opening, await self.leashes.at(self.attempt.host, self.attempt.port)
+        self.opening = replace(now, scopes=now.scopes or before.scopes)
+
     async def passed(self, head: RequestHead, program: Peer) -> tuple[RequestHead, bytes | None]:
         """Return the request as it may be sent, and its body if that was read. Raise BadHead, Refused."""
         use = self._read(head)

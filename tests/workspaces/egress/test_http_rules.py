@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import socket
+import ssl
 from dataclasses import replace
 
 import pytest
@@ -148,6 +149,17 @@ def test_what_none_covers_is_held_for_a_person(ruled, verdict):
     else:
         assert heard.endswith(b"hello")
         assert server.got.startswith(b"PUT /pkg?tag=1 HTTP/1.1\r\n")
+
+
+def test_rules_that_were_removed_still_hold_in_a_tunnel_of_before(ruled):
+    running, leashes, server = ruled("READ")
+    context = ssl.create_default_context(cafile=leashes.trusted)
+    with context.wrap_socket(running.tunnel(NAME, server.port), server_hostname=NAME) as sock:
+        leashes.rules = read_lines([])
+        sock.sendall(request(server.port, "DELETE", "/pkg"))
+        assert sock.recv(65536).startswith(b"HTTP/1.1 403 ")
+    assert [use.method for use in leashes.asked] == ["DELETE"]
+    assert bytes(server.got) == b""
 
 
 def test_plain_http_is_held_to_them_as_well(ruled):
