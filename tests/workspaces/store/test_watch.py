@@ -1,5 +1,7 @@
 """A watched tree is looked at where it may have changed; a walk proves it, and ends a watch that missed some."""
 
+import ctypes
+import errno
 import json
 import mmap
 import os
@@ -8,12 +10,13 @@ import struct
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from tests.workspaces.store.users import as_user
 from workspaces.store import LocalTree, Store
-from workspaces.store.watch import Watched, kernels, opened
+from workspaces.store.watch import Watched, kernels, opened, writers
 from workspaces.store.watch.marks import Marks
 
 
@@ -365,6 +368,19 @@ def test_files_that_are_not_asked_yet_are_looked_at(store, tree, work, many, map
     mapper.store(69)
     assert store.read(store.snapshot(tree).tree, b"many/f8", 9, 1) == bytes([69])
     assert len(watched.writers) == 2
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM, errno.EPERM])
+def test_a_file_that_cannot_be_asked_is_not_taken_for_one_that_is_gone(work, monkeypatch, code):
+    def refuse(*_):
+        ctypes.set_errno(said.pop(0))
+        return -1
+
+    said = [errno.ESTALE, code]
+    monkeypatch.setattr(writers, "_libc", SimpleNamespace(open_by_handle_at=refuse))
+    assert writers.open_by_handle(0, 1, b"handle") is None
+    with pytest.raises(OSError, match=os.strerror(code)):
+        writers.open_by_handle(0, 1, b"handle")
 
 
 def test_what_was_only_read_is_not_looked_at_again(store, tree, work, many, mapper, watched):

@@ -91,7 +91,7 @@ def _has_writer(kernel: Kernel, handle: bytes, *, sync: bool) -> bool:
     try:
         fd = kernel.open_file(handle)
     except OSError:
-        return True  # who renamed it made its folders due, and the scan asks it where it is now
+        return True  # it is looked at: who renamed it made its folders due, and without descriptors nothing is known
     if fd is None:
         return False
     try:

@@ -6,6 +6,7 @@ on a file that nobody has open for writing.
 """
 
 import ctypes
+import errno
 import fcntl
 import os
 import signal
@@ -82,19 +83,20 @@ def _handle(fd: int) -> tuple[int, bytes]:
 
 
 def open_by_handle(mount: int, kind: int, data: bytes) -> int | None:
-    """Open a regular file for reading by its handle; None if it is gone or no regular file.
+    """Open a regular file for reading by its handle; None if it is gone or no regular file. Raise OSError.
 
     Nothing else is opened: a FIFO would notice.
     """
     buffer = ctypes.create_string_buffer(struct.pack("<Ii", len(data), kind) + data)
     path = _libc.open_by_handle_at(mount, buffer, _O_PATH | os.O_CLOEXEC)
     if path < 0:
-        return None
+        code = ctypes.get_errno()
+        if code == errno.ESTALE:
+            return None
+        raise OSError(code, os.strerror(code))
     try:
         if not stat.S_ISREG(os.fstat(path).st_mode):
             return None
         return open_to_ask(f"/proc/self/fd/{path}")
-    except OSError:
-        return None
     finally:
         os.close(path)
