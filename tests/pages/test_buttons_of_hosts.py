@@ -70,6 +70,8 @@ def test_a_silent_host_is_declared_lost_on_a_page_that_says_what_comes_back(pair
     up_in_a_pod(pair[0])
     asked = words(operator.get("/status/hosts/host-a/lost/"))
     assert "payments/repo-task-1: goes on under another host; its commands and terminals end" in asked
+    Runner.objects.filter(host="host-b").update(capabilities={})
+    assert "repo-task-1: comes back from snapshot 2 of" in words(operator.get("/status/hosts/host-a/lost/"))
     operator.post("/status/hosts/host-a/lost/")
     assert Runner.objects.get(host="host-a").lost_at is not None
 

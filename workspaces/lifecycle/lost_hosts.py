@@ -74,28 +74,32 @@ def come_back(workspace: Workspace, host: str, was: str, reason: str, *, lacks: 
         _bring_back(workspace, was, by)
 
 
-def lives_on(workspace: Workspace) -> Run | None:
-    """Return its Run if that does not end with its host, and another one can lead it."""
-    runs = Run.objects.filter(workspace=workspace, ended_at=None, lead__isnull=False)
-    return runs.first() if workspace.state == State.READY and not workspace.trashed_at else None
+def lives_on(workspace: Workspace) -> tuple[Run, Runner] | None:
+    """Return its Run if that does not end with its host, and another host that can lead it now; else None."""
+    if workspace.state != State.READY or workspace.trashed_at:
+        return None
+    run = Run.objects.filter(workspace=workspace, ended_at=None, lead__isnull=False).first()
+    if run is None:
+        return None
+    to = placement.choose(workspace, but=workspace.runner.host).runner
+    return None if to is None else (run, to)
 
 
 def _hand_on(workspace: Workspace, runner: Runner, by: Actor) -> bool:
     """Have another host take over what lives on without its host; False if nothing does, or no host can."""
-    run = lives_on(workspace)
-    found = placement.choose(workspace) if run is not None else None
-    if found is None or found.runner is None:
+    if (found := lives_on(workspace)) is None:
         return False
+    run, to = found
     _end_what_waits(workspace, runner, goes_on=True)
-    placement.put(workspace, found.runner)
+    placement.put(workspace, to)
     # Nobody asks after a Run that is not ready: until it is taken over, its new host knows nothing of it.
-    Run.objects.filter(pk=run.pk).update(runner=found.runner, lead_epoch=workspace.lead_epoch, ready_at=None)
-    reason = f"Its host {runner.host} is lost, and {found.runner.host} takes over what runs."
+    Run.objects.filter(pk=run.pk).update(runner=to, lead_epoch=workspace.lead_epoch, ready_at=None)
+    reason = f"Its host {runner.host} is lost, and {to.host} takes over what runs."
     Workspace.objects.filter(pk=workspace.pk).update(reason=reason, reason_code="")
     data = {"host": runner.host, "snapshot": workspace.head.number, "reason": reason}
     record(workspace, by, "workspace.host_lost", data)
     args = {"run": str(run.pk), "host": runner.host, "ready_at": (run.ready_at or run.started_at).isoformat()}
-    operations.submit("take_lead", workspace=workspace, by=by, args=args, exclusive=True, runner=found.runner)
+    operations.submit("take_lead", workspace=workspace, by=by, args=args, exclusive=True, runner=to)
     return True
 
 
