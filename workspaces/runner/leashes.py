@@ -166,6 +166,7 @@ class RunLeashes:
             pk, digest = await self.daemon.thread(self._submitted, use)
             while (why := await self.daemon.thread(extensions.ports.answer_about_request, pk)) is None:
                 await asyncio.sleep(LOOK_SECONDS)
+            self._until = 0.0  # what was known may have changed meanwhile
             if not why and use.credential is not None and not await self._is_set(use):
                 return is_gone(use)
             if not why:
