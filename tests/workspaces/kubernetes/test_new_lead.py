@@ -1,5 +1,6 @@
 """Another host takes over a pod that lives on: its files and programs are there, and the former host is refused."""
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -8,8 +9,9 @@ import pytest
 
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import Blocking, driver_of, finish
-from workspaces.drivers.base import DriverError
+from workspaces.drivers.base import DriverError, RunSpec
 from workspaces.drivers.init_client import InitClient
+from workspaces.drivers.kubernetes.driver import KubernetesDriver
 
 
 class OtherHost:
@@ -26,6 +28,19 @@ class OtherHost:
         with InitClient(owner.address.socket) as init:
             argv = ["/bin/sh", "-c", command]
             return finish(init, init.start(argv, env=dict(owner.address.env), cwd="/workspace", stdio="pipe"))
+
+
+class HostAlone:
+    """A host that never asks the cluster."""
+
+    def __init__(self, ground):
+        for name in ("handrail", "run", "tree", "home"):
+            (ground / name).mkdir(parents=True)
+        self.ground = ground
+        self.driver = KubernetesDriver(ground / "handrail", ground / "run", {"at": "namespace"})
+
+    def spec(self, *, lead=1, **how) -> RunSpec:
+        return RunSpec("run", "workspace", "key", self.ground / "tree", self.ground / "home", lead=lead, **how)
 
 
 @pytest.fixture
@@ -60,6 +75,22 @@ def test_a_host_that_is_killed_costs_its_pod_no_file_and_nothing_in_the_backgrou
     other.do.stop(owner)
     assert (other.spec.workspace / "note").read_text() == "since the newest snapshot\n"
     assert not other.driver.lacks_files(other.spec)
+
+
+def test_its_programs_keep_the_variables_with_which_the_pod_was_started(tmp_path):
+    hosts = [HostAlone(tmp_path / name) for name in ("a", "b")]
+    folder = hosts[0].driver._folder("run")
+    folder.mkdir(parents=True)
+    (folder / "config").write_text(json.dumps({"key": "secret", "lead": ["workspace", 1]}))
+    (folder / "pod.json").write_text(json.dumps({"name": "hr-run", "home": "/a/home"}))
+    spec = hosts[0].spec(env={"SET_AT_THE_START": "1"})
+    told = {"config": {"key": "secret"}, "pod": {"name": "hr-run"}, "limits": ["memory"], "image": None}
+    record = hosts[0].driver._record_of(spec, told | {"env": dict(spec.env)})
+    needed = json.loads(hosts[0].driver._what_leads(record))
+    assert needed == told | {"env": {"SET_AT_THE_START": "1"}}
+    hosts[1].driver._folder("run").mkdir(parents=True)
+    taken = hosts[1].driver._record_of(hosts[1].spec(env={"SET_SINCE": "1"}, lead=2), needed)
+    assert (taken.address.env, taken.address.lead) == ({"SET_AT_THE_START": "1"}, ("workspace", 2))
 
 
 def test_programs_whose_output_reached_the_former_host_end(pod, other_host):

@@ -31,7 +31,8 @@ class Leading(Bridged):
         config = json.loads((self._folder(record.run_id) / "config").read_text())
         parts = {"config": config, "pod": self._known(record.run_id)}
         needed = {part: {name: of[name] for name in of.keys() - {*OF_THE_HOST}} for part, of in parts.items()}
-        return json.dumps(needed | {"limits": sorted(record.limits), "image": record.image})
+        about = {"limits": sorted(record.limits), "image": record.image, "env": dict(record.address.env)}
+        return json.dumps(needed | about)
 
     def _take_over(self, spec: RunSpec, needed: dict) -> RunRecord:
         self._check(spec)
@@ -57,7 +58,8 @@ class Leading(Bridged):
         return record
 
     def _record_of(self, spec: RunSpec, needed: dict) -> RunRecord:
-        where = {"socket": str(self.runtime / spec.run_id), "lead": lead_of(spec)}
+        # Its programs go on with the variables that fit its files, such as those that name the authorities it trusts.
+        where = {"socket": str(self.runtime / spec.run_id), "lead": lead_of(spec), "env": needed["env"]}
         return RunRecord(
             driver=self.name,
             run_id=spec.run_id,
