@@ -28,7 +28,9 @@ def encoded_forms(value: bytes) -> list[bytes]:
     """Return the encodings to search for, longest first; empty for a value of less than eight bytes."""
     if len(value) < MIN_BYTES:
         return []
-    found = {value, *_in_json(value), *_in_html(value), *_in_urls(value), *_in_base64(value)}
+    coded = _in_base64(value)
+    found = {value, *_in_json(value), *_in_html(value), *_in_urls(value), *coded}
+    found |= {form for part in coded for form in (*_in_json(part), *_in_urls(part))}  # with + and / escaped
     found |= {form.replace(b"\n", b"\r\n") for form in found if b"\n" in form and b"\r\n" not in form}
     return sorted(found, key=lambda form: (-len(form), form))
 

@@ -35,6 +35,8 @@ def all_of(value: bytes):
     for before in range(3):
         yield base64.b64encode(b"x" * before + value + b"yz")
         yield base64.urlsafe_b64encode(b"x" * before + value + b"yz")
+        yield base64.b64encode(b"x" * before + value + b"yz").replace(b"/", b"\\/")  # PHP
+        yield quote(base64.b64encode(b"x" * before + value + b"yz"), safe="").encode()
     yield base64.encodebytes(value)  # lines of 76
 
 
