@@ -206,12 +206,14 @@ def test_a_recording_is_played_searched_and_moved_about_in(person, product, open
     expect(page.locator("#terminal-state")).to_have_text("The end of the recording")
     events = [json.loads(line) for line in fetch(page, product, at(terminal, "cast/")).text().splitlines()[1:]]
     second = next(time for time, kind, text in events if kind == "o" and "step 2" in text)
-    page.locator("#terminal-player input").fill(f"{second + 0.05:.2f}")
+    moment = round(second + 0.05, 2)
+    printed = "".join(text for time, kind, text in events if kind == "o" and time <= moment).count("step ")
+    page.locator("#terminal-player input").fill(f"{moment:.2f}")
     page.wait_for_function(f"() => !({SPOKEN}).includes('step 4')")
     shows(page, "step 2")
     page.get_by_role("button", name="Search").click()
     page.get_by_role("searchbox", name="Search in the terminal").press_sequentially("step")
-    expect(page.locator("#terminal-found")).to_have_text(re.compile(r"\d of 2"))
+    expect(page.locator("#terminal-found")).to_have_text(re.compile(rf"\d of {printed}$"))  # 2, on a machine with time
     assert serious(page) == []
 
 
