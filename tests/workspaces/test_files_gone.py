@@ -4,9 +4,10 @@ import shutil
 
 import pytest
 
-from workspaces.drivers.base import RunSpec
+from workspaces.drivers.base import DriverError, RunSpec
 from workspaces.drivers.microvm import disks
 from workspaces.drivers.microvm.driver import MicroVMDriver
+from workspaces.runner.steps.shutdown import not_taken
 
 
 @pytest.fixture
@@ -61,3 +62,10 @@ def test_a_guest_lacks_its_files_only_without_a_disk_and_without_files_for_one(t
     disks.disk_of(folder).unlink()
     (folder / "file").touch()
     assert not lacks(driver, spec)
+
+
+def test_of_files_that_are_gone_it_is_not_said_that_they_are_unchanged():
+    full = not_taken(OSError("No space left on device"), are_gone=False)
+    assert full == "A snapshot could not be taken yet: No space left on device. The files on disk are unchanged."
+    gone = not_taken(DriverError("The folder is gone. “Resume” brings back those of snapshot 3."), are_gone=True)
+    assert gone == "A snapshot could not be taken: The folder is gone. “Resume” brings back those of snapshot 3."

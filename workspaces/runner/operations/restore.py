@@ -116,7 +116,8 @@ class Restore(Kind):
         try:
             return await job.snapshot("restored", label), ""
         except (StoreError, DriverError, OSError) as error:
-            return None, f"The files were restored, but a snapshot of them could not be taken yet: {error}."
+            why = str(error).removesuffix(".")
+            return None, f"The files were restored, but a snapshot of them could not be taken yet: {why}."
 
     async def _compared(self, job, against: Snapshot | None) -> tuple[dict, str]:
         """Compare the restored files with a snapshot. Return (proof, "") or ({}, why it is missing).

@@ -10,7 +10,7 @@ from workspaces import extensions, lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.manifests import body
 from workspaces.models import EndCode, Phase, Run, State, Workspace
-from workspaces.runner import programs, secret_scan, waiting, watching
+from workspaces.runner import programs, secret_scan, tree_access, waiting, watching
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.measure import ports
 from workspaces.runner.reconcile import suspended
@@ -148,7 +148,21 @@ async def end_snapshot(job: Job, **how) -> str:
             # A driver says in words why files can't be reached, as when a node was lost: no fault of this program.
             trace = None if isinstance(error, DriverError) else error
             logger.warning("the snapshot at the end of %s is missing: %s", job.workspace.pk, error, exc_info=trace)
-            return f"A snapshot could not be taken yet: {error}. The files on disk are unchanged."
+            return not_taken(error, are_gone=await job.thread(_are_gone, job))
+
+
+def not_taken(error: Exception, *, are_gone: bool) -> str:
+    """Return why there is no snapshot of the end, and what became of the files, as sentences."""
+    why = str(error).removesuffix(".")
+    if are_gone:
+        return f"A snapshot could not be taken: {why}."
+    return f"A snapshot could not be taken yet: {why}. The files on disk are unchanged."
+
+
+def _are_gone(job: Job) -> bool:
+    workspace = job.workspace
+    is_ours = not workspace.environment.capabilities.own_folder
+    return is_ours and tree_access.are_gone(job.driver, workspace, spec_of(workspace, job.operation.pk))
 
 
 class EndRun(Kind):
