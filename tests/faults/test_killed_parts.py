@@ -52,13 +52,19 @@ def test_a_clone_ends_with_the_runner_that_fetched_it(desk):
     key = f"slow-{uuid.uuid4().hex[:8]}"
     desk.insist("POST", "/workspaces", desk.agent, {"key": key, "source": {"git": str(repository)}})
 
-    def runs() -> bool:
-        return str(repository) in subprocess.run(["ps", "axww"], capture_output=True, text=True).stdout
+    def clones() -> set[int]:
+        listed = subprocess.run(["ps", "axww", "-o", "pid=,args="], capture_output=True, text=True).stdout
+        return {int(line.split()[0]) for line in listed.splitlines() if str(repository) in line}
 
-    desk.tells(runs, within=30)
+    desk.tells(lambda: bool(clones()), within=30)
+    first = clones()
     desk.kill("runner")
-    desk.tells(lambda: not runs())
+    desk.tells(lambda: not first & clones())
+    desk.tells(lambda: bool(clones()), within=30)  # the creation has begun again, as it ran nothing of anybody's
+    [operation] = desk.insist("GET", f"/workspaces/{key}/operations", desk.agent).json["operations"]
+    desk.insist("POST", f"/workspaces/{key}/operations/{operation['id']}/stop", desk.agent)
     desk.tells(lambda: desk.insist("GET", f"/workspaces/{key}", desk.agent).json["state"] == "failed", within=30)
+    assert clones() == set()
 
 
 def test_a_clone_that_was_through_when_it_was_to_stop_leaves_nothing_either(desk):
