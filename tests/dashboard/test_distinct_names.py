@@ -183,6 +183,7 @@ SHORTENED = {
     "workspaces/drivers/docker/engine.py": "128 bits",
     "workspaces/drivers/microvm/driver.py": "the host name inside, and 128 bits",
     "workspaces/drivers/microvm/templates.py": "of an installation on this host, from its own path",
+    "workspaces/drivers/kubernetes/claims.py": "32 bits of a hash of the host; labels tell hosts apart",
     "workspaces/drivers/kubernetes/driver.py": "64 bits of a hash",
     "workspaces/drivers/kubernetes/namespaces.py": "32 bits of a hash; labels with the whole slug tell teams apart",
     "workspaces/drivers/kubernetes/pods.py": "names of pods, with a hash of the whole name of the Run",
