@@ -160,7 +160,7 @@ def test_the_workspaces_of_a_lost_host_come_back_elsewhere_with_what_is_missing_
 
 @pytest.fixture
 def pod(up, bucket):
-    """The same, as a pod that the host a has told the others how to lead."""
+    """The same workspace in a pod, which other hosts can lead with the keys that host a has kept in the database."""
     Environment.objects.filter(pk=up.environment_id).update(driver="kubernetes")
     Runner.objects.update(capabilities={"kubernetes": {"available": True, "isolation": "pod-runc"}})
     run_leads.keep(Run.objects.get(), "what it takes")

@@ -30,7 +30,7 @@ def pair(workspace):
 
 
 def up_in_a_pod(runner):
-    """Have the workspace up, in what does not end with its host."""
+    """Mark the workspace as up in a pod, which outlives its host."""
     Workspace.objects.update(state=State.READY)
     now = clock.now()
     run = Run.objects.create(workspace=Workspace.objects.get(), runner=runner, started_at=now, ready_at=now)

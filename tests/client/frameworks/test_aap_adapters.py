@@ -19,7 +19,7 @@ def framework(request) -> str:
 
 @pytest.fixture
 def frameworks(framework, require) -> str:
-    """The Python that has this one."""
+    """The Python interpreter in which the framework is installed."""
     python = HOME / framework / "bin" / "python"
     if not python.exists():
         require("aap-frameworks", "there is no .venv-aap-frameworks; `deploy/aap_frameworks.sh` makes it")

@@ -1,4 +1,4 @@
-"""A host that was removed is a row of the past: no list names it, no verb finds it, and nothing waits for it."""
+"""A removed host keeps its row, but no list shows it, no command finds it, and no check counts it."""
 
 from datetime import timedelta
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""A request waits for no silent host: what was asked for stays to be done, and the answer says what it waits for."""
+"""A request is answered at once while its host is silent: the operation stays due, and the answer names the host."""
 
 from datetime import timedelta
 from types import SimpleNamespace

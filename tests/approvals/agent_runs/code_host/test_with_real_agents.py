@@ -95,7 +95,7 @@ class Flow:
         admin.post("/host-accounts", {"person": "lead", "host": self.host.url, "login": "lead-at-host"})
 
     def task(self) -> dict:
-        """The one task, with the lines of the newest snapshots: as the files are now is dear to ask again and again."""
+        """The one task, with the lines of the newest snapshots: to count those of the live files takes long."""
         found = self.lead.get("/tasks").json["tasks"]
         assert len(found) <= 1
         return found[0] if found else {}
