@@ -117,6 +117,16 @@ def test_the_page_names_size_and_frozen_programs(workspace, alice, browser_of, r
     assert f'href="{address(workspace, "size/")}"' in text
 
 
+def test_the_pages_and_the_api_say_what_is_shared(workspace, alice, browser_of, read, api, token_of):
+    shared = [{"id": str(workspace.pk), "key": "its-origin", "bytes": 30 * 1024**2}]
+    Workspace.objects.update(vitals={"bytes": 50 * 1024**2, "shared": shared})
+    person = browser_of(alice)
+    assert "30.0\xa0MB of it shared with its-origin" in read(person, address(workspace))
+    assert "30.0\xa0MB of it is shared with its-origin" in read(person, address(workspace, "size/"))
+    told = api(token_of(alice)).get(f"/api/v1/workspaces/{workspace.key}").json()
+    assert told["vitals"]["shared"] == shared
+
+
 def test_drift_is_reported_and_a_new_set_up_is_offered_to_leads(workspace, lena, bob, browser_of, read):
     first = workspace.environment
     Manifest.objects.filter(snapshot=workspace.baseline).update(body=made_with(first))

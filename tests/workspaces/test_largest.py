@@ -1,6 +1,6 @@
 """The largest files and folders of a tree, as the page on disk usage lists and removes them."""
 
-from workspaces.runner.measure.disk_quota import largest
+from workspaces.runner.measure.disk_usage import largest
 from workspaces.store.tree import LocalTree
 
 

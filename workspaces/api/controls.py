@@ -85,8 +85,11 @@ def drift(request, key: str):
 
 @router.get("/workspaces/{key}/size", response={200: dict} | PROBLEMS)
 def size(request, key: str):
-    """Return its bytes on disk, the limit (null: none), and its largest files and folders, largest first."""
+    """Return its bytes on disk, the limit (null: none), and its largest files and folders, largest first.
+
+    `shared`: [{id, key, bytes}], what of its bytes it shares with other workspaces, which count it in the team's sum.
+    """
     workspace = find(request, key)
     largest = [history.path_fields("path", path) | {"bytes": size} for path, size in history.largest(workspace)]
-    measured = workspace.vitals.get("bytes")
-    return Status(200, {"bytes": measured, "limit": capacity.size_limit(workspace) or None, "largest": largest})
+    told = {"bytes": workspace.vitals.get("bytes"), "shared": workspace.vitals.get("shared", [])}
+    return Status(200, told | {"limit": capacity.size_limit(workspace) or None, "largest": largest})

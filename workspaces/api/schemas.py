@@ -220,7 +220,10 @@ class WorkspaceOut(Schema):
     watching: dict = Field(
         description="{how: fanotify | off, why}: whether snapshots look only at what may have changed"
     )
-    vitals: dict = Field(description="as measured: at, bytes on disk, ports, and why it is frozen, if it is")
+    vitals: dict = Field(
+        description="as measured: at, bytes on disk, shared ([{id, key, bytes}]: what of them it shares with other "
+        "workspaces, which count it in the team's sum), ports, and why it is frozen, if it is"
+    )
     agents: list[str] | None = Field(description="those that may work in it besides its creator; not in lists")
     run: dict | None = Field(description="its newest run and how long that took; not in lists")
     agents_at_work: list[str] | None = Field(

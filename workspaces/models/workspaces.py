@@ -113,7 +113,8 @@ class Workspace(models.Model):
     missing_snapshot = models.TextField(blank=True)
     proof = models.JSONField(default=dict, blank=True)  # the last one: {at, snapshot, entries, differ, names, how}
     alarm = models.JSONField(default=dict, blank=True)  # a proof that found differences and was not answered yet
-    vitals = models.JSONField(default=dict, blank=True)  # the last measurement: {at, bytes, frozen, ports, processes}
+    # The last measurement: {at, bytes, shared: [{id, key, bytes}], frozen, ports, processes}.
+    vitals = models.JSONField(default=dict, blank=True)
     # How its files are watched while it is up: {how: fanotify | off, why}; {} while it is not.
     watching = models.JSONField(default=dict, blank=True)
     watch_alarms = models.PositiveIntegerField(default=0)  # walks that found what the watch had missed; then it is off

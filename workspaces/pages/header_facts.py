@@ -100,6 +100,11 @@ class Facts:
         return None if size is None else (size, limit, bool(limit) and size >= limit * capacity.NEARLY_FULL)
 
     @property
+    def shared(self) -> list[dict]:
+        """[{id, key, bytes}] of what it shares on the disk with other workspaces, which count it."""
+        return self.workspace.vitals.get("shared", [])
+
+    @property
     def ports(self) -> list[dict]:
         return self.workspace.vitals.get("ports", [])
 

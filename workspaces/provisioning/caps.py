@@ -80,14 +80,25 @@ def _workspaces(team_id) -> int:
 def _disk_bytes(team_id) -> int:
     """Return the size of the team's store and checkpoints, and of the workspaces' files as last measured.
 
-    One that was never measured counts as its newest snapshot. Those in the trash still have their files.
+    One that was never measured counts as its newest snapshot. Those in the trash still have their files. Blocks that
+    forks share with their origin count once.
     """
-    on_host = Workspace.objects.filter(team=team_id, purged_at=None).exclude(state=State.ARCHIVED)
-    rows = on_host.not_connected_folders().values_list("vitals", "head__bytes")
-    total = sum(vitals.get("bytes", newest or 0) for vitals, newest in rows)
+    total = _files_bytes(team_id)
     total += Checkpoint.objects.filter(workspace__team=team_id).aggregate(sum=Sum("bytes"))["sum"] or 0
     with suppress(StoreError):  # there is none yet, or its own check reports what is wrong with it
         total += Store.open(team_stores.blobs_of(team_id)).usage().bytes
+    return total
+
+
+def _files_bytes(team_id) -> int:
+    on_host = Workspace.objects.filter(team=team_id, purged_at=None).exclude(state=State.ARCHIVED)
+    rows = on_host.not_connected_folders().values_list("pk", "runner", "vitals", "head__bytes")
+    counted = {(str(pk), runner) for pk, runner, _, _ in rows}
+    total = 0
+    for _, runner, vitals, newest in rows:
+        # What it shares with a workspace that is gone counts here, until it is measured again.
+        shared = sum(one["bytes"] for one in vitals.get("shared", ()) if (one["id"], runner) in counted)
+        total += max(vitals.get("bytes", newest or 0) - shared, 0)
     return total
 
 

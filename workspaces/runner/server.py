@@ -45,7 +45,7 @@ from workspaces.runner import (
 from workspaces.runner.git import sandbox
 from workspaces.runner.installed.routes import routes as installed_routes
 from workspaces.runner.led import led_workspace
-from workspaces.runner.measure import disk_quota, known_files, tree_stats
+from workspaces.runner.measure import disk_usage, known_files, tree_stats
 from workspaces.runner.operations import pull_request
 from workspaces.runner.run_spec import spec_of
 from workspaces.shim import client
@@ -143,10 +143,10 @@ async def listing(request):
 
 @routes.get("/workspaces/{id}/largest")
 async def largest(request):
-    """→ {"largest": [{path_b64, bytes}]}; see disk_quota.largest. What is shown beside it is measured first."""
+    """→ {"largest": [{path_b64, bytes}]}; see disk_usage.largest. What is shown beside it is measured first."""
     workspace = await led_workspace(request)
     await request.app["daemon"].vitals.measure_now(workspace)
-    found = await request.app["daemon"].thread(disk_quota.largest, await _tree(request, workspace))
+    found = await request.app["daemon"].thread(disk_usage.largest, await _tree(request, workspace))
     entries = [{"path_b64": base64.b64encode(path).decode(), "bytes": size} for path, size in found]
     return web.json_response({"largest": entries})
 

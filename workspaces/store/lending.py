@@ -27,6 +27,15 @@ _CLONE = 0x40049409  # FICLONE
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
 
 
+def clone(source: int, target: int) -> bool:
+    """Let an empty file share the blocks of another. Return False without reflinks, or not between these two."""
+    try:
+        fcntl.ioctl(target, _CLONE, source)
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def lending(
     tree: LocalTree | None, known: Callable[[LocalLive], StatCache], read: Callable[[bytes], Folder]
@@ -70,9 +79,7 @@ class Lender:
         try:
             if pack_keys([os.fstat(source)]) != key:
                 return False
-            try:
-                fcntl.ioctl(fd, _CLONE, source)
-            except OSError:  # no reflinks, or not between these two
+            if not clone(source, fd):
                 self.can_share = False
                 return False
             if pack_keys([os.fstat(source)]) != key:  # it was changed meanwhile

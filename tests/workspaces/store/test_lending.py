@@ -7,10 +7,9 @@ import time
 
 import pytest
 
+from tests.support.reflinks import mounted_with_reflinks
 from tests.workspaces.store.compare_trees import differing
 from workspaces.store import LocalTree, Store
-
-MKFS = shutil.which("mkfs.xfs", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 
 
 @pytest.fixture(params=["reflinks", "none"])
@@ -19,20 +18,8 @@ def place(tmp_path, request, require):
     if request.param == "none":
         yield tmp_path
         return
-    if os.geteuid() != 0:
-        require("root", "only root mounts file systems")
-    if MKFS is None:
-        require("mkfs.xfs", "xfsprogs makes a file system with reflinks")
-    image, mounted = tmp_path / "image", tmp_path / "mounted"
-    with open(image, "wb") as file:
-        file.truncate(400 << 20)
-    mounted.mkdir()
-    subprocess.run([MKFS, "-q", "-m", "reflink=1", image], check=True)
-    subprocess.run(["mount", "-o", "loop", image, mounted], check=True)
-    try:
+    with mounted_with_reflinks(tmp_path, require) as mounted:
         yield mounted
-    finally:
-        subprocess.run(["umount", "--lazy", mounted], check=True)  # the store's index is still mapped
 
 
 @pytest.fixture

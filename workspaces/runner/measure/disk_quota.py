@@ -5,9 +5,7 @@ duration of the last walk has passed, or the disk has lost as much space as the 
 """
 
 import logging
-import os
 import shutil
-import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +23,12 @@ from workspaces.host import paths
 from workspaces.models import Operation, Run, Workspace
 from workspaces.provisioning import capacity, limits
 from workspaces.runner.measure import ports
+from workspaces.runner.measure.disk_usage import disk_usage
+from workspaces.runner.measure.shared_blocks import Sharing
 
 logger = logging.getLogger("handrail.runner")
 ROUND_S = 10.0
 PAUSE_FACTOR = 50  # pause between two walks, as a multiple of the last one's duration
-MAX_DEPTH = 200
-LARGEST_TIMEOUT_S = 20.0
 RELIEF_INTERVAL_S = 3600.0  # seconds between two early retention sweeps for lack of disk space
 VITALS = Actor.system("limits")
 
@@ -50,6 +48,7 @@ class Vitals:
         self.daemon = daemon
         self._measured: dict = {}
         self._relieved = float("-inf")
+        self._sharing = Sharing()
 
     async def round(self):
         """Measure all that are up, freeze those that are too large, and thaw those that are small again."""
@@ -63,6 +62,10 @@ class Vitals:
                 await self._measure(run, driver, owner)
             except (DriverError, OSError, DatabaseError) as error:
                 logger.warning("%s could not be measured: %s", run.workspace.key, error)
+        try:
+            await daemon.thread(self._sharing.round, runs)
+        except (OSError, DatabaseError) as error:
+            logger.warning("what workspaces share could not be measured: %s", error)
 
     async def check(self, workspace):
         """Raise DriverError if the workspace is too large to start a program in it.
@@ -99,6 +102,8 @@ class Vitals:
             return
         size = await self._size(workspace)
         vitals = {"bytes": size}
+        if shared := workspace.vitals.get("shared"):  # measured by itself
+            vitals["shared"] = shared
         vitals["ports"] = await ports.of(driver, owner)
         vitals |= await _used_up(driver, owner, workspace)
         # A sandbox with its own disk enforces the limit itself: writes beyond it fail in the program.
@@ -229,60 +234,3 @@ def _folders(workspace) -> list[Path]:
     """Return the folders that count: the tree, and the agent's home unless the workspace is a connected folder."""
     tree = paths.tree_of(workspace)
     return [tree] if workspace.own_folder else [tree, paths.folder_of(workspace.pk) / "home"]
-
-
-def disk_usage(*folders: Path) -> int:
-    """Return the bytes on disk of everything below some folders; a file with several hard links counts once."""
-    seen: set = set()
-    return sum(_disk_usage(os.fsencode(folder), None, 0, seen) for folder in folders)
-
-
-def _disk_usage(name: bytes, above: int | None, depth: int, seen: set) -> int:
-    try:
-        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
-    except OSError:
-        return 0  # gone meanwhile
-    total = 0
-    try:
-        with os.scandir(fd) as entries:
-            for entry in entries:
-                try:
-                    found = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue
-                if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
-                    if (found.st_dev, found.st_ino) in seen:
-                        continue
-                    seen.add((found.st_dev, found.st_ino))
-                total += found.st_blocks * 512
-                if stat.S_ISDIR(found.st_mode) and depth < MAX_DEPTH:
-                    total += _disk_usage(os.fsencode(entry.name), fd, depth + 1, seen)
-    finally:
-        os.close(fd)
-    return total
-
-
-def largest(tree, most: int = 20) -> list[tuple[bytes, int]]:
-    """Return (path, bytes on disk) of the `most` largest entries down to the second level, largest first.
-
-    A repository's `.git` is one entry: nobody removes single files of it.
-
-    Stops after LARGEST_TIMEOUT_S seconds; entries it did not reach are not counted.
-    """
-    until, totals = time.monotonic() + LARGEST_TIMEOUT_S, {}
-    with tree.files() as files:
-        todo = [(b"", 0)]
-        while todo and time.monotonic() < until:
-            at, depth = todo.pop()
-            try:
-                entries = list(files.entries(at))
-            except OSError:
-                continue  # gone meanwhile, or not to be read
-            for name, info in entries:
-                path = at + b"/" + name if at else name
-                parts = path.split(b"/")
-                for shown in {parts[0], parts[0] if parts[0] == b".git" else b"/".join(parts[:2])}:
-                    totals[shown] = totals.get(shown, 0) + info.st_blocks * 512
-                if stat.S_ISDIR(info.st_mode) and depth < MAX_DEPTH:
-                    todo.append((path, depth + 1))
-    return sorted(totals.items(), key=lambda row: (-row[1], row[0]))[:most]

@@ -64,7 +64,7 @@ class Archive(Kind):
 def _mark_archived(job: Job, kept: dict):
     """Save that it is archived; `kept` says what was kept of the changes of an ephemeral workspace."""
     workspace = job.workspace
-    vitals = {name: value for name, value in at_rest(workspace).items() if name != "bytes"}
+    vitals = {name: value for name, value in at_rest(workspace).items() if name not in ("bytes", "shared")}
     with Team.objects.turn(workspace.team_id):
         Workspace.objects.filter(pk=workspace.pk).update(state=State.ARCHIVED, reason="", vitals=vitals, alarm={})
         data = {"snapshot": workspace.head.number, "entries": workspace.head.entries} | kept

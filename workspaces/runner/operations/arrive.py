@@ -141,7 +141,10 @@ def _switch(job):
     with Team.objects.turn(workspace.team_id):
         if not operations.has_started(job.operation):
             raise operations.StaleEpoch(job.operation.pk)
+        # It shares no block with a workspace of its former host.
+        vitals = {name: value for name, value in workspace.vitals.items() if name != "shared"}
         fields = {"runner": args["runner"], "placed_at": clock.now(), "lead_epoch": F("lead_epoch") + 1}
+        fields["vitals"] = vitals
         if args.get("environment"):
             fields |= {"environment": args["environment"], "base": {}}
         if not Workspace.objects.filter(pk=workspace.pk, lead_epoch=args["epoch"]).update(**fields):

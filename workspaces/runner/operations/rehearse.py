@@ -24,7 +24,7 @@ from workspaces.operations.needs_approval import is_hook_file
 from workspaces.provisioning import capacity
 from workspaces.runner import programs, rehearsal_overlay, snapshots
 from workspaces.runner.job import Kind
-from workspaces.runner.measure.disk_quota import disk_usage
+from workspaces.runner.measure.disk_usage import disk_usage
 from workspaces.runner.refusals import Refused
 from workspaces.runner.refused_to_program import as_blocked
 from workspaces.runner.rehearsal_masks import Masks
