@@ -12,7 +12,7 @@ from django.templatetags.static import static
 from django.utils.formats import number_format
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
-from django.utils.translation import get_language, gettext
+from django.utils.translation import get_language, gettext, ngettext
 
 from dashboard.event_log.sentences import in_words
 from dashboard.text import own_commands, quorum_words, recorded_text
@@ -392,6 +392,12 @@ def state_line(state: str, kind: str = "action", since=None) -> str:
 def thousands(count) -> str:
     """Format 83915 as 83,915, or as 83.915 in German."""
     return number_format(count, force_grouping=True)
+
+
+@register.filter
+def file_count(count) -> str:
+    """Format how many files and folders a tree has: "1 file or folder", "83,915 files and folders"."""
+    return ngettext("%(n)s file or folder", "%(n)s files and folders", count) % {"n": thousands(count)}
 
 
 @register.filter

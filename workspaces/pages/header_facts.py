@@ -6,6 +6,7 @@ from django.conf import settings
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from dashboard.models import Agent
+from dashboard.templatetags.handrail import file_count
 from workspaces.host import place
 from workspaces.models import State
 from workspaces.pages.about import About
@@ -169,8 +170,8 @@ class Facts:
         """What is kept of a workspace that is not up, a sentence each."""
         found, head = [], self.workspace.head
         if head is not None and not self.workspace.missing_snapshot:
-            words = gettext("All files, as in snapshot %(number)s (%(entries)s files and folders).")
-            found.append(words % {"number": head.number, "entries": f"{head.entries:,}"})
+            words = gettext("All files, as in snapshot %(number)s (%(count)s).")
+            found.append(words % {"number": head.number, "count": file_count(head.entries)})
         else:
             found.append(gettext("All files. No snapshot has their last changes yet."))
         if self._has_memory:
