@@ -283,7 +283,7 @@ WORDS = {
     "workspace.moved": gettext_lazy("Moved to another place"),
     "workspace.move_failed": gettext_lazy("Could not be moved"),
     "workspace.host_lost": gettext_lazy("Its host was lost"),
-    "workspace.lead_taken": gettext_lazy("Another host took over from its lost host"),
+    "workspace.lead_taken": gettext_lazy("A host took over what runs in it"),
     "workspace.returned": gettext_lazy("Its lost host came back with its files"),
     "workspace.return_kept": gettext_lazy("Kept what came back as a fork"),
     "workspace.return_dropped": gettext_lazy("Left what came back behind"),

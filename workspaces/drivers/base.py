@@ -313,9 +313,14 @@ class Driver:
         """Lead a living Run that another host started; `spec.lead` is higher than its lead's. Repeated, the same Run.
 
         It refuses the former lead from then on. Programs that the former host listened to end, those in the background
-        go on. DriverError if it is gone or cannot be reached.
+        go on. DriverError if it is gone or cannot be reached. Also for a Run that this host started and no longer
+        `leads`, whose record stays after an error.
         """
         raise DriverError("What runs in this kind of workspace ends with its host.")
+
+    async def leads(self, record: RunRecord) -> bool:
+        """Return whether this host is still connected to the Run; False after a restart that ended its connection."""
+        return True
 
     async def let_go(self, record: RunRecord) -> None:
         """Forget a Run that another host has taken over, without touching it."""

@@ -92,15 +92,20 @@ def _hand_on(workspace: Workspace, runner: Runner, by: Actor) -> bool:
     run, to = found
     _end_what_waits(workspace, runner, goes_on=True)
     placement.put(workspace, to)
-    # Nobody asks after a Run that is not ready: until it is taken over, its new host knows nothing of it.
-    Run.objects.filter(pk=run.pk).update(runner=to, lead_epoch=workspace.lead_epoch, ready_at=None)
     reason = f"Its host {runner.host} is lost, and {to.host} takes over what runs."
-    Workspace.objects.filter(pk=workspace.pk).update(reason=reason, reason_code="")
     data = {"host": runner.host, "snapshot": workspace.head.number, "reason": reason}
     record(workspace, by, "workspace.host_lost", data)
-    args = {"run": str(run.pk), "host": runner.host, "ready_at": (run.ready_at or run.started_at).isoformat()}
-    operations.submit("take_lead", workspace=workspace, by=by, args=args, exclusive=True, runner=to)
+    have_taken_over(workspace, run, to, led_by=runner.host, reason=reason, by=by)
     return True
+
+
+def have_taken_over(workspace: Workspace, run: Run, to: Runner, *, led_by: str, reason: str, by: Actor) -> Operation:
+    """Have a host take over a Run that lives on, under the workspace's epoch. `led_by`: the host that led it before."""
+    # Nobody asks after a Run that is not ready: until it is taken over, its new host knows nothing of it.
+    Run.objects.filter(pk=run.pk).update(runner=to, lead_epoch=workspace.lead_epoch, ready_at=None)
+    Workspace.objects.filter(pk=workspace.pk).update(reason=reason, reason_code="")
+    args = {"run": str(run.pk), "host": led_by, "ready_at": (run.ready_at or run.started_at).isoformat()}
+    return operations.submit("take_lead", workspace=workspace, by=by, args=args, exclusive=True, runner=to)
 
 
 def _bring_back(workspace: Workspace, was: str, by: Actor):
@@ -134,22 +139,27 @@ def _end_what_waits(workspace: Workspace, runner: Runner, reason: str = "", *, g
     asked = Operation.objects.open().filter(workspace=workspace)
     _settle(asked.filter(phase=Phase.DUE), f"{reason} It did not run.")
     for begun in asked:
-        evidence = {
-            "host": runner.host,
-            "started_at": begun.started_at and begun.started_at.isoformat(),
-            "answered_at": runner.heartbeat_at and runner.heartbeat_at.isoformat(),
-            "lost_at": clock.now().isoformat(),
-        }
-        outcome = {
-            "ok": False,
-            "reason": f"{reason} Whether this ran is unknown.",
-            "reason_code": ReasonCode.LOST.value,
-        }
-        ended = {"epoch": F("epoch") + 1, "settled_at": clock.now(), "lease_until": None}
-        rows = Operation.objects.filter(pk=begun.pk)
-        rows.update(phase=Phase.UNCERTAIN, outcome=outcome | {"evidence": evidence}, **ended)
+        end_begun(begun, runner, reason)
     if not goes_on:
         Run.objects.filter(workspace=workspace, ended_at=None).end(EndCode.LOST, reason)
+
+
+def end_begun(begun: Operation, runner: Runner, reason: str):
+    """Mark an operation as uncertain that a host had begun, of which nothing more can be known."""
+    evidence = {
+        "host": runner.host,
+        "started_at": begun.started_at and begun.started_at.isoformat(),
+        "answered_at": runner.heartbeat_at and runner.heartbeat_at.isoformat(),
+        "lost_at": clock.now().isoformat(),
+    }
+    outcome = {
+        "ok": False,
+        "reason": f"{reason} Whether this ran is unknown.",
+        "reason_code": ReasonCode.LOST.value,
+    }
+    ended = {"epoch": F("epoch") + 1, "settled_at": clock.now(), "lease_until": None}
+    rows = Operation.objects.filter(pk=begun.pk)
+    rows.update(phase=Phase.UNCERTAIN, outcome=outcome | {"evidence": evidence}, **ended)
 
 
 def _settle(rows, reason: str):

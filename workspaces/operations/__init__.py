@@ -49,6 +49,7 @@ LEASE = timedelta(seconds=settings.HANDRAIL_LEASE_SECONDS)
 MAX_CLAIMED = 50  # operations in one round
 WAITS = "waits"  # in the progress of an operation that was put off: why
 WAITING_KINDS = frozenset({"pause", "stop", "trash", "put_away"})  # put off while their driver's backend is away
+FIRST = "take_lead"  # what else was asked for in its workspace waits for it: it would find that nothing runs
 PUT_OFF = timedelta(seconds=2)
 ASK_FOR_HOST_S = 1.0  # between two looks whether the host that is waited for answers
 
@@ -133,7 +134,8 @@ def wake_runner_here():
 def claimable(runner) -> list[Operation]:
     """Return the due operations that the runner may claim now, oldest first, at most MAX_CLAIMED.
 
-    An operation waits for an exclusive one of its workspace that is in flight, and for exclusive ones due earlier.
+    An operation waits for an exclusive one of its workspace that is in flight, and for exclusive ones due earlier; all
+    wait until the workspace's Run is taken over.
     """
     return _CLAIMABLE.rows(runner=runner.pk, host=runner.host, now=clock.now())
 
@@ -143,13 +145,16 @@ def _claimable():
     same = Operation.objects.filter(workspace=OuterRef("workspace"), exclusive=True).exclude(pk=OuterRef("pk"))
     under_way = same.filter(phase__in=[Phase.CLAIMED, Phase.STARTED])
     earlier = same.filter(phase=Phase.DUE).filter(
-        Q(due_at__lt=OuterRef("due_at")) | Q(due_at=OuterRef("due_at"), created_at__lt=OuterRef("created_at"))
+        Q(due_at__lt=OuterRef("due_at"))
+        | Q(due_at=OuterRef("due_at"), created_at__lt=OuterRef("created_at"))
+        | Q(kind=FIRST)
     )
     # A team's snapshots are on one host, so that what no host has begun belongs to that one.
     elsewhere = StoreIdentity.objects.exclude(host__in=["", host]).values("team")
     free = Q(runner=None) & ~Q(workspace__team__in=elsewhere) & ~Q(team__in=elsewhere)
     due = Operation.objects.filter(Q(runner=runner) | free, phase=Phase.DUE, due_at__lte=Slot("now", DateTimeField()))
-    return due.filter(~Exists(under_way), ~Exists(earlier)).order_by("due_at", "created_at")[:MAX_CLAIMED]
+    due = due.filter(~Exists(under_way), Q(kind=FIRST) | ~Exists(earlier))
+    return due.order_by("due_at", "created_at")[:MAX_CLAIMED]
 
 
 _CLAIMABLE = Prepared(_claimable)

@@ -40,7 +40,7 @@ OPERATION_LABELS = {
     "move": gettext_lazy("Keeping all files for a move"),
     "arrive": gettext_lazy("Bringing files to another place"),
     "leave": gettext_lazy("Clearing the place that it left"),
-    "take_lead": gettext_lazy("Taking over from a lost host"),
+    "take_lead": gettext_lazy("Taking over what runs in it"),
     "keep_returned": gettext_lazy("Keeping what came back as a fork"),
     "forget": gettext_lazy("Deleting data past its retention"),
     "push": gettext_lazy("Pushing"),

@@ -98,9 +98,10 @@ def _loaded_anew(program):
 
 
 def _is_left_behind(program, host: str | None) -> bool:
-    """Return whether a program is over whose recording nobody has, as its host was lost."""
+    """Return whether a program is over whose recording nobody has, as its host or that host's folder was lost."""
     runner = program.workspace.runner
-    if (runner and runner.host) == host or not operations.is_over(program.operation):
+    is_there = (runner and runner.host) == host and not _was_lost_on(program)
+    if is_there or not operations.is_over(program.operation):
         return False
     try:
         return not of(program).about()["exists"]
@@ -109,13 +110,17 @@ def _is_left_behind(program, host: str | None) -> bool:
 
 
 def lost_with(program) -> str:
-    """Return the lost host on which alone the recording of a program is; "" if it can be read."""
-    host = ((program.operation.outcome or {}).get("evidence") or {}).get("host", "")
+    """Return the host on which alone the recording of a program was, and which was lost; "" if it can be read."""
+    host = _was_lost_on(program)
     return host if host and not of(program).about()["exists"] else ""
 
 
+def _was_lost_on(program) -> str:
+    return ((program.operation.outcome or {}).get("evidence") or {}).get("host", "")
+
+
 def not_here(host: str) -> Problem:
-    return Problem(404, f"What it printed is on {host}, which was lost.")
+    return Problem(404, f"What it printed was on {host} alone, and is lost.")
 
 
 class Recording:

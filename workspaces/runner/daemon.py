@@ -39,7 +39,7 @@ from workspaces.runner.ledger import Ledger
 from workspaces.runner.measure import disk_quota
 from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
-from workspaces.runner.reconcile import liveness, orphans, returned
+from workspaces.runner.reconcile import liveness, orphans, returned, started_anew
 from workspaces.runner.reconcile.up_here import UpHere
 from workspaces.runner.snapshot_folders import SnapshotFolders, remove_left
 from workspaces.runner.sweeps import Sweep, run_due, sweeps_of
@@ -117,6 +117,7 @@ class Daemon:
         await self.thread(self.lead.take)
         self.row = await self.thread(identity.register)
         await self.thread(watching.forget_earlier, self.row)
+        await started_anew.take_over(self)
         stop_listening = listen(self.runtime / "nudge", self._wake)
         hints.listen_forever(hints.RUNNERS, operations.wake_runner_here)
         serving = await self._serve()

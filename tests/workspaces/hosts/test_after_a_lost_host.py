@@ -100,7 +100,7 @@ def test_recordings_and_agents_outlive_their_host(hosts, require):
     assert heard["body"] == f"\r\n[{host} is lost, and with it what this printed from here on]\r\n".encode()
 
     detail = hosts.through_other.get(f"/commands/{running['id']}/output", expect=404).json["detail"]
-    assert detail == f"What it printed is on {host}, which was lost."
+    assert detail == f"What it printed was on {host} alone, and is lost."
 
     shutil.rmtree(own.home / "workspaces")
     assert hosts.through_other.settled("far")["place"]["host"] == other.environment["HANDRAIL_HOST_NAME"]

@@ -48,8 +48,19 @@ def kill(product):
     product.process.wait()
     for pid in pids:  # its parts end with the supervisor; not at once
         until(lambda pid=pid: not Path(f"/proc/{pid}").exists())
+    end_bridges(product)
+
+
+def end_bridges(product):
     for record in product.home.glob("runs/*/record.json"):
         os.kill(RunRecord.from_json(record.read_text()).pid, signal.SIGKILL)
+
+
+def delete_pods(kubernetes, namespace: str):
+    for each in kubernetes.api.ask("/api/v1/pods")[1]["items"]:
+        if each["metadata"]["namespace"].startswith(namespace):
+            path = "/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0".format(**each["metadata"])
+            kubernetes.api.ask(path, method="DELETE")
 
 
 def pods_in(kubernetes, namespace: str) -> set[str]:
@@ -88,7 +99,7 @@ def test_a_pod_outlives_the_host_that_led_it(hosts, kubernetes, pod_namespace):
     until(lambda: desk.run("pod", SLEEPERS) == b"sleep 1234\n")
     ended = desk.finished(running)
     printed = desk.get(f"/commands/{running}/output", expect=404).json["detail"]
-    assert printed == f"What it printed is on {name}, which was lost."
+    assert printed == f"What it printed was on {name} alone, and is lost."
     assert (ended["state"], "Whether this ran is unknown." in ended["reason"]) == ("uncertain", True), ended
 
     lost.start()  # and finds that another one leads
@@ -109,10 +120,7 @@ def test_a_pod_that_went_with_its_host_comes_back_from_its_newest_snapshot(hosts
     desk.post("/workspaces/pod/snapshots", {}, None)
     desk.settled("pod")
     kill(lost)
-    for each in kubernetes.api.ask("/api/v1/pods")[1]["items"]:
-        if each["metadata"]["namespace"].startswith(pod_namespace):
-            path = "/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0".format(**each["metadata"])
-            kubernetes.api.ask(path, method="DELETE")
+    delete_pods(kubernetes, pod_namespace)
     left.shell(LONG_SILENT.format(host=name))
     assert left.manage("host", "lost", name).returncode == 0
     back = until(lambda: (found := desk.settled("pod"))["state"] == "ready" and found)

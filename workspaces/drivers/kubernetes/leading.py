@@ -1,4 +1,7 @@
-"""Another host's runner leads a pod that lives on: what it needs for that, and how it takes the pod over."""
+"""A pod lives on without the runner that led it: what the next one needs for that, and how it takes the pod over.
+
+The next one is another host's, or that of the same host, which was started anew.
+"""
 
 import asyncio
 import json
@@ -24,6 +27,9 @@ class Leading(Bridged):
     async def take_over(self, spec: RunSpec, needed: str) -> RunRecord:
         return await asyncio.to_thread(self._take_over, spec, json.loads(needed))
 
+    async def leads(self, record: RunRecord) -> bool:
+        return await asyncio.to_thread(super()._alive, record)
+
     async def let_go(self, record: RunRecord) -> None:
         await asyncio.to_thread(self._let_go, record)
 
@@ -36,6 +42,7 @@ class Leading(Bridged):
 
     def _take_over(self, spec: RunSpec, needed: dict) -> RunRecord:
         self._check(spec)
+        is_own = files.is_away_with(spec.workspace, spec.run_id)  # so the files in its folder are older
         folder = self._folder(spec.run_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._end_bridge(spec.run_id)  # of an attempt that was cut off
@@ -51,7 +58,10 @@ class Leading(Bridged):
             with InitClient(record.address.socket, timeout_s=ABANDON_S, lead=record.address.lead) as init:
                 init.request("abandon")
         except BaseException:
-            self._let_go(record)
+            if is_own:
+                self._end_bridge(spec.run_id)
+            else:
+                self._let_go(record)
             raise
         for _name, place in self._folders(record):
             files.mark_away(place, spec.run_id)

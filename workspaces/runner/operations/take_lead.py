@@ -1,9 +1,15 @@
-"""Lead what lives on without its host, which is lost: this host takes over its Run, with all of its files."""
+"""Lead what lives on without the host that led it, which is lost or was started anew: take its Run over.
+
+All files are as they were. The Run's own host does so after a start that ended its connection to it.
+"""
+
+import logging
 
 from django.utils.dateparse import parse_datetime
 
 from dashboard.database import clock
 from dashboard.keys.keyring import Unreadable
+from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
 from workspaces.drivers.base import BackendLost, DriverError
@@ -13,15 +19,17 @@ from workspaces.models import EndCode, ReasonCode, Run, RunLead, State, Workspac
 from workspaces.runner import leashes, waiting
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.create import save_owner
+from workspaces.runner.reconcile import liveness
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import agents_spec
 from workspaces.store import StoreError
 
+logger = logging.getLogger("handrail.runner")
 NOT_TAKEN = "It could not be taken over"
 
 
 class TakeLead(Kind):
-    """args: {run, host, ready_at}: the Run, the host that was lost, and when the Run was ready.
+    """args: {run, host, ready_at}: the Run, the host that led it, and when the Run was ready.
 
     Commands and terminals end, since nobody has what they printed and what they print. While the driver's backend does
     not answer it is put off; if the Run cannot be taken over, the workspace comes back from its newest snapshot.
@@ -58,19 +66,53 @@ class TakeLead(Kind):
         except BackendLost:
             raise  # all of it is done once more
         except (DriverError, StoreError):
-            await job.driver.let_go(owner)
+            if not _is_own(job):
+                await job.driver.let_go(owner)
             raise
 
     def finish(self, job, outcome):
-        workspace, host = Workspace.objects.select_related("head").get(pk=job.workspace.pk), job.args["host"]
-        runs = Run.objects.filter(pk=job.args["run"], ended_at=None)
+        workspace = Workspace.objects.select_related("head").get(pk=job.workspace.pk)
         if outcome["ok"]:
-            runs.update(ready_at=parse_datetime(job.args["ready_at"]))
-            reason = f"{job.daemon.row.host} leads it since {host} was lost. Its files are as they were; "
-            reason += "commands and terminals that ran were ended."
-            Workspace.objects.filter(pk=workspace.pk).update(reason=reason)
-            lifecycle.record(workspace, job.by, "workspace.lead_taken", {"host": host, "reason": reason})
-        elif workspace.state == State.READY and runs.end(EndCode.LOST, f"Its host {host} is lost."):
-            since = clock.in_utc(workspace.head.created_at)
-            reason = f"Its host {host} is lost. {outcome['reason']} Changes since {since} are not in a snapshot."
-            lost_hosts.come_back(workspace, host, State.READY, reason, lacks=True, by=job.by)
+            _say_taken(job, workspace)
+        elif workspace.state == State.READY:
+            (_close_and_resume if _is_own(job) else _come_back)(job, workspace, outcome["reason"])
+
+
+def _run(job):
+    return Run.objects.filter(pk=job.args["run"], ended_at=None)
+
+
+def _is_own(job) -> bool:
+    """Return whether this host led the Run before, too."""
+    return job.args["host"] == job.daemon.row.host
+
+
+def _say_taken(job, workspace: Workspace):
+    here, host = job.daemon.row.host, job.args["host"]
+    _run(job).update(ready_at=parse_datetime(job.args["ready_at"]))
+    how = "was started anew and leads it again" if _is_own(job) else f"leads it since {host} was lost"
+    reason = f"{here} {how}. Its files are as they were; commands and terminals that ran were ended."
+    Workspace.objects.filter(pk=workspace.pk).update(reason=reason)
+    lifecycle.record(workspace, job.by, "workspace.lead_taken", {"host": host, "reason": reason})
+
+
+def _come_back(job, workspace: Workspace, why: str):
+    """Have it come back from its newest snapshot on another host, which may be this one."""
+    host = job.args["host"]
+    if _run(job).end(EndCode.LOST, f"Its host {host} is lost."):
+        since = clock.in_utc(workspace.head.created_at)
+        reason = f"Its host {host} is lost. {why} Changes since {since} are not in a snapshot."
+        lost_hosts.come_back(workspace, host, State.READY, reason, lacks=True, by=job.by)
+
+
+def _close_and_resume(job, workspace: Workspace, why: str):
+    """Have the Run closed as one that died, and the workspace resumed, from its newest snapshot if the files are gone.
+
+    Where the team is stopped or has no room, it stays stopped.
+    """
+    if _run(job).update(ready_at=parse_datetime(job.args["ready_at"])):
+        liveness.request_close(workspace, job.args["run"], (EndCode.LOST.value, why))
+        try:
+            lifecycle.submit_exclusive(workspace, "resume", by=job.by)
+        except Problem as refused:
+            logger.warning("%s is not resumed: %s", workspace.key, refused.detail)

@@ -1,0 +1,99 @@
+"""A host of a cluster that is replaced, as `helm upgrade` does: its next start leads the pods that it left."""
+
+import os
+import shutil
+
+import pytest
+
+from tests.support.desk import Desk
+from tests.support.product import Product
+from tests.support.waiting import until
+from tests.workspaces.drivers.runs import OPTIONS, lend_canaries, why_not
+from tests.workspaces.kubernetes.test_lost_lead import delete_pods, end_bridges, pods_in
+
+KEPT = ("keys", "installation")  # what a pod of the chart gets again
+AGAIN = "host-a was started anew and leads it again. Its files are as they were; commands and terminals that ran were "
+AGAIN += "ended."
+UNKNOWN = "Its host host-a was started anew. Whether this ran is unknown."
+
+
+class Host:
+    """A product whose database and snapshots are elsewhere; its workspace `pod` has a service."""
+
+    def __init__(self, folder, namespace: str, **environment):
+        self.home, self.flag = folder / "home", folder / "kill"
+        self.home.mkdir(mode=0o700)
+        lend_canaries(self.home)
+        where = {"DATABASE_URL": f"sqlite:///{folder}/shared.sqlite3", "HANDRAIL_KUBERNETES": namespace}
+        where |= {"HANDRAIL_FAILPOINT": f"lead.taken:{self.flag}", "HANDRAIL_HOST_NAME": "host-a"}
+        self.product = Product(self.home, fresh=True, **where | environment)
+        self.product.start()
+        self.desk = Desk(self.product, self.product.person_token("lia", "lead"))
+        served = {"name": "pods", "driver": "kubernetes", "services": {"web": "sleep 4321"}}
+        self.desk.post("/environments", served)
+        made = self.desk.create("pod", environment="pods")
+        assert made["state"] == "ready", made
+
+    def replace(self, *, keeps_home: bool = False):
+        """End it, with what connects it to its pods, and start it again."""
+        self.product.stop()
+        end_bridges(self.product)
+        if not keeps_home:
+            for path in self.home.iterdir():
+                if path.name not in KEPT:
+                    (shutil.rmtree if path.is_dir() else os.unlink)(path)
+            lend_canaries(self.home)
+        self.product.start()
+
+    def settled(self) -> tuple[str, str]:
+        found = self.desk.settled("pod")
+        return found["state"], found["reason"]
+
+
+@pytest.fixture
+def host(s3, pod_namespace, require, tmp_path):
+    OPTIONS["kubernetes"]["at"] = pod_namespace
+    if why := why_not("kubernetes", False):
+        require("kubernetes", why)
+    bucket = s3.address(f"started-anew-{os.getpid()}")
+    made = Host(tmp_path, pod_namespace, HANDRAIL_BUCKET=bucket, **s3.environ)
+    try:
+        yield made
+    finally:
+        made.product.clean_up()
+
+
+@pytest.mark.timeout(600)
+def test_it_leads_its_pods_again_with_an_empty_folder_and_with_its_own(host, kubernetes, pod_namespace):
+    desk, before = host.desk, pods_in(kubernetes, pod_namespace)
+    desk.run("pod", "echo since the newest snapshot > note")
+    running = desk.post("/workspaces/pod/commands", {"command": "echo begun; sleep 600"}).json["id"]
+    until(lambda: desk.get(f"/commands/{running}/output").body == b"begun\n")
+
+    host.flag.touch()  # the runner is killed in the middle of it, and begins again
+    host.replace()
+    assert host.settled() == ("ready", AGAIN)
+    assert not host.flag.exists()
+    assert pods_in(kubernetes, pod_namespace) == before
+    assert desk.get("/workspaces/pod/files/note").body == b"since the newest snapshot\n"
+    ended = desk.finished(running)
+    assert (ended["state"], ended["reason"]) == ("uncertain", UNKNOWN)
+    printed = desk.get(f"/commands/{running}/output", expect=404).json["detail"]
+    assert printed == "What it printed was on host-a alone, and is lost."
+    until(lambda: b"sleep 4321" in desk.run("pod", r"cat /proc/[0-9]*/cmdline | tr '\0' ' '"))
+
+    desk.run("pod", "echo more >> note")
+    host.replace(keeps_home=True)
+    assert host.settled() == ("ready", AGAIN)
+    assert pods_in(kubernetes, pod_namespace) == before
+    assert desk.run("pod", "cat note") == b"since the newest snapshot\nmore\n"
+
+    desk.post("/workspaces/pod/snapshots", {}, None)
+    desk.settled("pod")
+    desk.run("pod", "echo lost >> note")
+    host.product.stop()
+    delete_pods(kubernetes, pod_namespace)
+    host.replace()
+    _state, reason = until(lambda: (found := host.settled())[0] == "ready" and found)
+    assert "what came after it is lost" in reason
+    assert desk.run("pod", "cat note") == b"since the newest snapshot\nmore\n"
