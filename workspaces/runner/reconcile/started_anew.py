@@ -31,6 +31,8 @@ async def take_over(daemon):
                 await daemon.thread(_submit, daemon, run)
         except DriverError as error:
             logger.warning("the run %s is not taken over: %s", run.pk, error)
+        except Exception:  # it is closed then, and the host starts all the same
+            logger.exception("the run %s is not taken over", run.pk)
 
 
 def _left_open(row) -> list[Run]:
