@@ -11,22 +11,23 @@ from tests.support.waiting import until
 from tests.workspaces.drivers.runs import OPTIONS, lend_canaries, why_not
 from tests.workspaces.kubernetes.test_lost_lead import delete_pods, end_bridges, pods_in
 
-KEPT = ("keys", "installation")  # what a pod of the chart gets again
+KEPT = {"keys", "installation"}  # what a pod of the chart gets again
+ELSEWHERE = {"handrail.sqlite3", "staticfiles"}  # the database is on no host there, the other one in the image
 AGAIN = "host-a was started anew and leads it again. Its files are as they were; commands and terminals that ran were "
 AGAIN += "ended."
 UNKNOWN = "Its host host-a was started anew. Whether this ran is unknown."
 
 
 class Host:
-    """A product whose database and snapshots are elsewhere; its workspace `pod` has a service."""
+    """A product whose snapshots are in a bucket; its workspace `pod` has a service."""
 
     def __init__(self, folder, namespace: str, **environment):
         self.home, self.flag = folder / "home", folder / "kill"
         self.home.mkdir(mode=0o700)
         lend_canaries(self.home)
-        where = {"DATABASE_URL": f"sqlite:///{folder}/shared.sqlite3", "HANDRAIL_KUBERNETES": namespace}
-        where |= {"HANDRAIL_FAILPOINT": f"lead.taken:{self.flag}", "HANDRAIL_HOST_NAME": "host-a"}
-        self.product = Product(self.home, fresh=True, **where | environment)
+        where = {"HANDRAIL_HOST_NAME": "host-a", "HANDRAIL_KUBERNETES": namespace}
+        where |= {"HANDRAIL_FAILPOINT": f"lead.taken:{self.flag}"}
+        self.product = Product(self.home, **where | environment)
         self.product.start()
         self.desk = Desk(self.product, self.product.person_token("lia", "lead"))
         served = {"name": "pods", "driver": "kubernetes", "services": {"web": "sleep 4321"}}
@@ -40,7 +41,7 @@ class Host:
         end_bridges(self.product)
         if not keeps_home:
             for path in self.home.iterdir():
-                if path.name not in KEPT:
+                if path.name.removesuffix("-wal").removesuffix("-shm") not in KEPT | ELSEWHERE:
                     (shutil.rmtree if path.is_dir() else os.unlink)(path)
             lend_canaries(self.home)
         self.product.start()
