@@ -193,7 +193,7 @@ class Bench:
     def diff(self) -> None:
         store = Store.open(self.path("store"))
         old = store.snapshot(LocalTree(self.tree)).tree
-        paths = self._edit_ten()
+        paths = self.edit_ten()
         new = store.snapshot(LocalTree(self.tree)).tree
         self.run(["restic", "backup", "-q", self.tree])
         self.borg_create()
@@ -226,7 +226,7 @@ class Bench:
         for path, data in paths.items():
             path.write_bytes(data)
 
-    def _edit_ten(self) -> dict[Path, bytes]:
+    def edit_ten(self) -> dict[Path, bytes]:
         packages = sorted(path for path in (self.tree / "node_modules").iterdir() if (path / "package.json").is_file())
         before = {
             path / "package.json": (path / "package.json").read_bytes() for path in packages[:: len(packages) // 10]
@@ -265,7 +265,7 @@ class Bench:
 
         def back(command):
             def run():
-                self._edit_ten()
+                self.edit_ten()
                 return self.seconds(command)
 
             return run
@@ -277,6 +277,9 @@ class Bench:
             rsync=back(["rsync", "-a", "--delete", f"{self.path('copy')}/", f"{self.tree}/"]),
         )
         self.row("put 10 changed files back", found["ours"], "rsync -a --delete", found["rsync"], 0.2)
+        from bench.store import watching
+
+        watching.put_back(self, store, taken, found["rsync"])
         self.fresh("copy")
 
     def memory(self) -> None:

@@ -283,9 +283,9 @@ class Store:
     ) -> Restored:
         """Make a live tree equal to a snapshot, in whole or only at `paths`; paths in `keep` are not changed.
 
-        The restore is atomic: after a crash, `target.recover(journal)` must run before anything reads the tree.
-        `cancel` has effect until the first entry is changed. With `owner` (uid, gid), what the owner of the snapshot's
-        root owns gets that owner, as in a fork. `lender` is a live tree to share blocks with, see `lending`.
+        Atomic: after a crash, `target.recover(journal)` must run before anything reads the tree. `cancel` has effect
+        until the first entry is changed. With `owner` (uid, gid), what the owner of the snapshot's root owns gets that
+        owner. `lender` is a live tree to share blocks with. A watched tree is looked at where it may have changed.
         """
         from .lending import lending
         from .restore import Sketch, restore_tree
@@ -295,10 +295,11 @@ class Store:
 
         lent = lending(lender, known, self.catalog.folder)
         with target.opened() as live, self._failing(f"{target.path} was not restored"), lent as live.lender:
-            scan = self._scan(target, live, Sketch(self.catalog), thorough=False)
+            watched = target.watched if target.watched and target.watched.knows() else None
+            scan = self._scan(target, live, Sketch(self.catalog), thorough=False, watched=watched)
             scan.cancel, scan.for_restore = cancel, True
-            how = (journal, paths, keep, owner, progress)
-            done, target.made = restore_tree(self.catalog, scan, _tree_bytes(tree_id), live, *how), live.made
+            done = restore_tree(self.catalog, scan, _tree_bytes(tree_id), live, journal, paths, keep, owner, progress)
+            target.made = live.made
             return done
 
     # -- garbage collection and checks -----------------------------------------------------------------------------

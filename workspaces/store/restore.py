@@ -74,7 +74,10 @@ def restore_tree(
     live.made = Made(tree_id)
     want_root = catalog.folder(tree_id)
     rules = _rules(live, want_root.root(), owner)
-    live_root = scan.sink.folder(scan.run(live.root)).root()
+    try:
+        live_root = scan.sink.folder(scan.run(live.root)).root()
+    finally:
+        scan.forget()  # nothing of it is stored, so the next snapshot of a watched tree looks at the same again
     keep = tuple(b"/".join(split_path(path)) for path in keep)
     if scan.has_mount_point and not _has_own_file(catalog, want_root.root()):
         keep += (mount_point.PATH,)

@@ -18,6 +18,7 @@ from tests.workspaces.store.users import as_user
 from workspaces.store import LocalTree, Store
 from workspaces.store.watch import Watched, kernels, opened, writers
 from workspaces.store.watch.marks import Marks
+from workspaces.store.watch.scan import WatchedScan
 
 
 @pytest.fixture
@@ -81,6 +82,30 @@ def test_a_changed_file_and_its_parents_are_looked_at(store, tree, work, watched
     assert taken.looked_at == (0, len(os.listdir(work)) + len(os.listdir(work / "src" / "deep")))
     assert store.read(taken.tree, b"src/deep/data.bin") == b"new"
     assert store.snapshot(tree).looked_at.watched == len(os.listdir(work))
+
+
+def test_a_restore_looks_where_something_may_have_changed(store, tree, work, watched, monkeypatch):
+    taken, looked_at = store.snapshot(tree), []
+    forget = WatchedScan.forget
+    monkeypatch.setattr(WatchedScan, "forget", lambda scan: (looked_at.append(scan.looked_at()), forget(scan)))
+    (work / "src" / "deep" / "data.bin").write_bytes(b"new")
+    os.rename(work / "src" / "deep", work / "moved")
+    done = store.restore(taken.tree, tree, journal=work.parent / "journal")
+    assert done.created + done.changed + done.removed > 0
+    assert walked(store, work).tree == taken.tree
+    assert looked_at[0].walked < taken.entries / 2
+    assert store.snapshot(tree).tree == taken.tree
+    store.restore(taken.tree, tree, journal=work.parent / "journal")
+    assert looked_at[1].walked == 0
+
+
+def test_a_restore_of_what_has_lost_its_watch_walks(store, tree, work, watched, monkeypatch):
+    taken = store.snapshot(tree)
+    watched.lose("a test says so")
+    monkeypatch.setattr(watched, "scan", None)  # it is not asked
+    (work / "src" / "deep" / "data.bin").write_bytes(b"new")
+    store.restore(taken.tree, tree, journal=work.parent / "journal")
+    assert walked(store, work).tree == taken.tree
 
 
 def test_a_new_folder_is_walked(store, tree, work, watched):

@@ -90,7 +90,7 @@ def test_watched_and_walked_trees_are_equal(tmp_path, big, quick_store, watched,
     outside = tmp_path / "outside"
     outside.mkdir()
     store, seed = quick_store, int(os.environ.get("HANDRAIL_TEST_SEED", 36))
-    chance, left, done, snapshots = random.Random(seed), OPERATIONS, {}, 0
+    chance, left, counts, snapshots = random.Random(seed), OPERATIONS, {}, 0
     by_watching, by_walking = LocalTree(big), LocalTree(big, cache=tmp_path / "cache")
     by_watching.watched, by_walking.is_mapped = watched, False  # which reads everything and needs no sync
     with program(big, outside, seed) as running:
@@ -101,10 +101,12 @@ def test_watched_and_walked_trees_are_equal(tmp_path, big, quick_store, watched,
         while left > 0:
             number = min(left, chance.choice([1, 1, 3, 20, 100, 400]))
             for way, count in ask(running, number).items():
-                done[way] = done.get(way, 0) + count
+                counts[way] = counts.get(way, 0) + count
             left -= number
-            taken = store.snapshot(by_watching)
             walked = store.snapshot(by_walking, thorough=True)
+            done = store.restore(walked.tree, by_watching, journal=tmp_path / "journal")
+            assert (done.created, done.changed, done.removed) == (0, 0, 0)  # it finds the tree as the walk did
+            taken = store.snapshot(by_watching)
             assert [change.path for change in store.diff(taken.tree, walked.tree)] == []
             assert taken.tree == walked.tree
             assert (taken.entries, taken.bytes) == (walked.entries, walked.bytes)
@@ -112,6 +114,6 @@ def test_watched_and_walked_trees_are_equal(tmp_path, big, quick_store, watched,
             assert taken.looked_at.watched > 0
             snapshots += 1
         running.stdin.close()
-    assert done.keys() == set(ways)
+    assert counts.keys() == set(ways)
     assert len(ways) >= 20
     record_property("snapshots", snapshots)
