@@ -39,7 +39,7 @@ from .stat_cache import stat_key
 
 LARGE = 1 << 20  # bytes; larger files are split by content-defined chunking
 CUT = {"min_size": 1 << 17, "avg_size": 1 << 19, "max_size": 1 << 21}
-_WINDOW = 8 << 20
+_WINDOW = 2 << 20  # bytes; the cuts are the same with any that holds a piece
 _OVERLAP = 1 << 16  # bytes of the previous piece that `inspect` gets again, so that a cut cannot hide a match
 TRIES = 6
 _HALF = 1 << 63  # ns; times beyond are folded

@@ -146,7 +146,7 @@ class _Collection:
         writer.sink.closed |= doomed
         self._rewrite(live, doomed, view)
         packs = writer.sink.numbered(head)
-        moved = writer.shifted(writer.places, packs.shift)
+        moved = writer.places(packs.shift)
         self.watch.check()  # the last chance to cancel: publishing the head commits
         self._present = before.keys()
         self._check_holds(head)

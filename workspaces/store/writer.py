@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,11 @@ from blake3 import blake3
 
 from . import blocks
 from .blobs import Changed
-from .index.segment import Place, encode_segment, merged
+from .index.segment import PLACE, Place, encode_rows, encode_segment, merged
 from .objects import EMPTY, Folder, decode_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from .index.catalog import Catalog, View
@@ -43,7 +44,8 @@ class Writer:
         self._open: dict[int, list[tuple[bytes, bytes]]] = {blocks.DATA: [], blocks.META: []}
         self._raw = {blocks.DATA: 0, blocks.META: 0}
         self.fresh: dict[bytes, bytes | None] = {}  # added here; META blobs stay readable until the commit
-        self.places: dict[bytes, Place] = {}
+        # Of each block that is written: pack, offset, length, and ids and lengths of its blobs. Packed: there are many.
+        self._written: list[tuple[int, int, int, bytes, array]] = []
         self._queue: deque[tuple[list[tuple[bytes, int]], Future]] = deque()
         self._threads: ThreadPoolExecutor | None = None
         self.added_bytes = 0
@@ -84,17 +86,26 @@ class Writer:
         items = [(content, len(data)) for content, data in blobs]
         self._queue.append((items, self._threads.submit(blocks.encode_block, kind, blobs, self.key)))
         # Queued blocks are held in memory; the limit keeps a fast reader from outrunning the compressors.
-        while len(self._queue) > 2 * _THREADS or (self._queue and self._queue[0][1].done()):
+        while len(self._queue) > _THREADS + 1 or (self._queue and self._queue[0][1].done()):
             self._append(*self._queue.popleft())
 
     def _append(self, items: list[tuple[bytes, int]], future: Future) -> None:
         block = future.result()
         pack, at = self.sink.append(block)
-        offset = 0
-        for content, length in items:
-            self.places[content] = Place(pack, at, len(block), offset, length)
-            offset += length
+        ids = b"".join([content for content, _ in items])
+        self._written.append((pack, at, len(block), ids, array("I", [length for _, length in items])))
         self.added_bytes += len(block)
+
+    def _rows(self, shift: int) -> Iterator[tuple[bytes, Place]]:
+        for pack, at, size, ids, lengths in self._written:
+            offset = 0
+            for number, length in enumerate(lengths):
+                yield ids[number * 32 : number * 32 + 32], Place(pack + shift, at, size, offset, length)
+                offset += length
+
+    def places(self, shift: int = 0) -> dict[bytes, Place]:
+        """Return the place of each blob that is written, with the numbers of packs from `shift` on."""
+        return dict(self._rows(shift))
 
     def flush(self) -> None:
         """Write all added blobs to the packs and finish those."""
@@ -133,7 +144,7 @@ class Writer:
             write_again(self, view, bytes.fromhex(tree) if tree else None)
         packs = self.sink.numbered(head)
         segments = head.segments
-        if self.places:
+        if self._written:
             segments = self._write_segment(view, packs.shift)
         trees = {known: at for known, at in head.trees.items() if at > now - _REMEMBER_SECONDS}
         holds = {known: until for known, until in head.holds.items() if until > now}
@@ -155,25 +166,22 @@ class Writer:
 
     def _write_segment(self, view: View, shift: int) -> list[str]:
         """Write the index of this transaction; return the segments of the store, the small ones folded if many."""
-        segments, obsolete, places = view.head.segments, [], self.shifted(self.places, shift)
+        segments, obsolete = view.head.segments, []
         if len(segments) >= MAX_SEGMENTS:
             # Merge the small segments; rewrite one of the two largest only once the rest has at least half its size.
             by_size = sorted(segments, key=lambda name: view.segments[name].count)
-            total = len(places)
+            total = sum(len(lengths) for *_, lengths in self._written)
             for name in by_size:
                 if len(by_size) - len(obsolete) <= 2 and view.segments[name].count > 2 * total:
                     break
                 total += view.segments[name].count
                 obsolete.append(name)
-            places = merged(view.segments[name] for name in obsolete) | places
-        name = self.sink.put_segment(encode_segment(places))
+        if obsolete:
+            segment = encode_segment(merged(view.segments[name] for name in obsolete) | self.places(shift))
+        else:
+            segment = encode_rows([content + PLACE.pack(*place) for content, place in self._rows(shift)])
+        name = self.sink.put_segment(segment)
         return [*(kept for kept in segments if kept not in obsolete), name]
-
-    @staticmethod
-    def shifted(places: dict[bytes, Place], shift: int) -> dict[bytes, Place]:
-        if not shift:
-            return dict(places)
-        return {content: place._replace(pack=place.pack + shift) for content, place in places.items()}
 
     def publish(self, after: Callable[[View], Head]) -> Head:
         """Replace the head by what `after` makes of it; again with the newer one if somebody else was first.

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from workspaces.store import Cancelled, LocalTree, Store, StoreError, recover
+from workspaces.store import Cancelled, LocalTree, Store, StoreError, file_reader, recover
 from workspaces.store.plan import chooser
 
 
@@ -181,3 +181,13 @@ def test_choosing_looks_at_the_path_and_not_at_all_that_is_chosen():
     chosen = chooser(Counted(b"folder/%d" % number) for number in range(20_000))
     assert sum(chosen(b"folder/%d" % number) is True for number in range(40_000)) == 20_000
     assert Counted.compared == 0
+
+
+def test_large_files_are_cut_alike_however_much_is_read_at_once(monkeypatch):
+    data = os.urandom(3_000_000) + bytes(2_500_000) + os.urandom(1_000_000)
+    found = set()
+    for window in (1 << 20, 2 << 20, 8 << 20):
+        monkeypatch.setattr(file_reader, "_WINDOW", window)
+        pieces = file_reader.cut(lambda length, offset: data[offset : offset + length], 0, len(data))
+        found.add(tuple(len(piece) for piece in pieces))
+    assert [sum(lengths) for lengths in found] == [len(data)]

@@ -30,20 +30,25 @@ class Place(NamedTuple):
 
 def encode_segment(places: dict[bytes, Place]) -> bytes:
     """Encode a segment: fan-out table, sorted ids, and their places in the same order."""
-    ids = sorted(places)
-    bits = max(0, min(20, len(ids).bit_length() - 4))
+    return encode_rows([content + PLACE.pack(*place) for content, place in places.items()])
+
+
+def encode_rows(rows: list[bytes]) -> bytes:
+    """Encode a segment of rows, each an id and its packed place, no id twice. They are sorted in place."""
+    rows.sort()
+    bits = max(0, min(20, len(rows).bit_length() - 4))
     counts = [0] * (1 << bits)
     shift = 32 - bits
-    for content in ids:
-        counts[int.from_bytes(content[:4], "big") >> shift] += 1
+    for row in rows:
+        counts[int.from_bytes(row[:4], "big") >> shift] += 1
     body = b"".join(
         (
             struct.pack(f"<{len(counts)}I", *itertools.accumulate(counts)),
-            b"".join(ids),
-            b"".join([PLACE.pack(*places[content]) for content in ids]),
+            b"".join([row[:32] for row in rows]),
+            b"".join([row[32:] for row in rows]),
         )
     )
-    return HEADER.pack(b"HI", VERSION, bits, len(ids), blake3(body).digest()) + body
+    return HEADER.pack(b"HI", VERSION, bits, len(rows), blake3(body).digest()) + body
 
 
 class Segment:
