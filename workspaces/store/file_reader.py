@@ -35,7 +35,7 @@ from .objects import (
     encode_list,
     encode_xattrs,
 )
-from .stat_cache import stat_key
+from .stat_keys import stat_key
 
 LARGE = 1 << 20  # bytes; larger files are split by content-defined chunking
 CUT = {"min_size": 1 << 17, "avg_size": 1 << 19, "max_size": 1 << 21}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .errors import StoreError
 from .objects import TORN, Entry, Folder
 from .safe_open import open_beneath
-from .stat_cache import CachedFolder, pack_keys
+from .stat_keys import CachedFolder, pack_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from .objects import TORN
 from .scan import RACY_NS
-from .stat_cache import KEY, pack_keys
+from .stat_keys import KEY, pack_keys
 
 if TYPE_CHECKING:
     from .index.catalog import Catalog

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .objects import Row
-    from .stat_cache import CachedFolder
+    from .stat_keys import CachedFolder
 
 
 class Skipped(NamedTuple):

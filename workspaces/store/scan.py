@@ -32,7 +32,8 @@ from .objects import (
     encode_folder,
 )
 from .progress import Progress, Report
-from .stat_cache import KEY, CachedFolder, StatCache, pack_keys
+from .stat_cache import StatCache
+from .stat_keys import KEY, CachedFolder, list_folder, pack_keys
 from .unread import Unread
 
 RACY_NS = 20_000_000  # longer than one tick of any kernel's clock
@@ -103,14 +104,7 @@ class Scan(Unread):
 
     def _list(self, fd: int) -> tuple[list[os.DirEntry], str, bytes]:
         """Return the entries of a folder, their names joined by NUL, and their packed stat keys."""
-        with os.scandir(fd) as listing:
-            entries = list(listing)
-        try:
-            stats = [entry.stat(follow_symlinks=False) for entry in entries]
-        except FileNotFoundError:
-            entries = [entry for entry in entries if _still_there(entry)]
-            stats = [entry.stat(follow_symlinks=False) for entry in entries]
-        return entries, "\0".join([entry.name for entry in entries]), pack_keys(stats)
+        return list_folder(fd)
 
     def _hidden(self, fd: int, path: str) -> str:
         """Return the name of the entry that is a driver's and not part of the tree, or ""; see `mount_point`."""
@@ -391,11 +385,3 @@ class Scan(Unread):
         names = [*(name for name, _ in node.children), *node.kept]
         facts = (node.linked, node.skipped, node.entries, node.bytes)
         return CachedFolder(node.id, node.names, node.keys, names, *facts)
-
-
-def _still_there(entry: os.DirEntry) -> bool:
-    try:
-        entry.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True

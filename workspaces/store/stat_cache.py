@@ -5,53 +5,16 @@ A damaged, foreign or outdated cache is ignored, and every file is read.
 
 import marshal
 import os
-import struct
 from collections.abc import Iterable
-from itertools import chain
-from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
 
 from blake3 import blake3
 
-from .folded import fold
+from .stat_keys import CachedFolder
 
 _MAGIC = b"HC\x01\n"
-# A change of mode, owner or link count updates ctime too.
-stat_key = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
-KEY = struct.Struct("<QQqq")
 LARGE = 2000  # folders; the cache of a smaller tree is written at each change
 FEW_FOLDERS, FEW_BYTES = 16, 4 << 20  # what differs from a large one is found again until it is more than this
-_packers: dict[int, struct.Struct] = {}
-
-
-def pack_keys(stats: list[os.stat_result]) -> bytes:
-    """Return the packed stat keys of a folder's entries, concatenated, with folded times."""
-    packer = _packers.get(len(stats))
-    if packer is None:
-        packer = _packers.setdefault(len(stats), struct.Struct("<" + "QQqq" * len(stats)))
-    try:
-        return packer.pack(*chain.from_iterable(map(stat_key, stats)))
-    except struct.error:
-        keys = [(found.st_ino, found.st_size, fold(found.st_mtime_ns), fold(found.st_ctime_ns)) for found in stats]
-        return packer.pack(*chain.from_iterable(keys))
-
-
-class CachedFolder(NamedTuple):
-    """A folder at its last snapshot: `names` joined by NUL in directory order, `keys` in the same order."""
-
-    tree: bytes
-    names: str
-    keys: bytes
-    folders: list[str]
-    linked: list[tuple[str, int, bytes]]  # name, inode and group of each hard-linked file
-    skipped: list[tuple[str, str]]  # name and reason
-    entries: int
-    bytes: int
-
-    def key_of_each(self) -> dict[str, bytes]:
-        keys = [self.keys[at : at + KEY.size] for at in range(0, len(self.keys), KEY.size)]
-        return dict(zip(self.names.split("\0"), keys, strict=True)) if keys else {}
 
 
 class StatCache:
