@@ -14,8 +14,9 @@ from workspaces.provisioning import capacity, isolation
 from workspaces.services import watching
 from workspaces.services.agent_bindings import bound
 from workspaces.store.watch.fanotify import Kernel
+from workspaces.store.watch.inotify import Inotify
+from workspaces.store.watch.listing import FULL
 from workspaces.store.watch.marks import Marks
-from workspaces.store.watch.scan import FULL
 from workspaces.store.watch.watched import UNPROVEN
 
 ISOLATION_WORDS = {
@@ -42,20 +43,21 @@ GATE_LIMITS = gettext_lazy(
 WATCH_WORDS = {
     Kernel.why: gettext_lazy("Files are watched: a snapshot looks only at what may have changed."),
     Marks.why: gettext_lazy("Files are watched one by one: a snapshot looks only at what may have changed."),
+    Inotify.why: gettext_lazy("Files are watched one by one: a snapshot looks only at what may have changed."),
     watching.NOT_UP: "",
     watching.NOT_YET: gettext_lazy("Files are not watched yet: the next snapshot looks at all of them."),
-    watching.IN_A_GUEST: gettext_lazy(
-        "Files are not watched, because they are on a disk that this host does not see: each snapshot looks at all "
-        "of them."
-    ),
     watching.SWITCHED_OFF: gettext_lazy(
         "Files are not watched, because HANDRAIL_WATCH is off: each snapshot looks at all of them."
     ),
     UNPROVEN: gettext_lazy(
         "Files are not watched, because file times prove nothing on this file system: each snapshot reads all of them."
     ),
-    FULL: gettext_lazy(
+    FULL % Marks.limit: gettext_lazy(
         "Files are not watched, because there are more than fs.fanotify.max_user_marks: each snapshot looks at all "
+        "of them."
+    ),
+    FULL % Inotify.limit: gettext_lazy(
+        "Files are not watched, because there are more than fs.inotify.max_user_watches: each snapshot looks at all "
         "of them."
     ),
 }

@@ -14,7 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from .writers import Handle, open_by_handle
+from .writers import Handle, has_writer, open_by_handle, open_to_ask, sync_file
 
 if TYPE_CHECKING:
     from .watched import Watched
@@ -38,7 +38,7 @@ def new_group(init: int) -> int:
     """Return the descriptor of a new group of marks and its queue. Raise OSError."""
     fd = _libc.fanotify_init(init, os.O_RDONLY | os.O_CLOEXEC)
     if fd < 0:
-        raise _error()
+        raise last_error()
     return fd
 
 
@@ -46,10 +46,11 @@ def add_mark(group: int, fd: int, mask: int, *, scope: int = 0) -> None:
     """Ask for these events of what `fd` is open on, or of the whole `scope`; O_PATH is enough. Raise OSError."""
     path = f"/proc/self/fd/{fd}".encode()
     if _libc.fanotify_mark(group, _MARK_ADD | scope, ctypes.c_uint64(mask), _AT_FDCWD, path) != 0:
-        raise _error()
+        raise last_error()
 
 
-def _error() -> OSError:
+def last_error() -> OSError:
+    """Return the error of this thread's last call of the C library."""
     code = ctypes.get_errno()
     return OSError(code, os.strerror(code))
 
@@ -61,11 +62,13 @@ class Kernel:
     """
 
     how, why = "fanotify", "its changes are watched"
+    limit = ""  # of the system, on what one user may mark
     is_shared, marks_entries = True, False
+    hears_itself = False  # it does not tell opens of this process from others'
     pause_s = 1.0  # between two readings of a busy queue; meanwhile the kernel merges events
 
     def __init__(self, root: int):
-        self.handle = Handle(root)
+        self.handle = self._handle_of(root)
         self._lock = threading.RLock()
         self._trees: list[Watched] = []
         self._mount = os.dup(root)
@@ -75,21 +78,21 @@ class Kernel:
         except OSError:
             self.close()
             raise
-        self._event = struct.Struct(f"<I20x20x{self.handle.form[1:]}{self.handle.size - self._inode_size}x")
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._empty, name="store-watch", daemon=True)
         self._thread.start()
 
+    def _handle_of(self, root: int) -> Handle:
+        return Handle(root)
+
     def _ask(self, root: int) -> None:
         """Make the groups, whose queues grow as they must."""
+        form = self.handle.form
+        self._event = struct.Struct(f"<I20x20x{form[1:]}{self.handle.size - struct.calcsize(form)}x")
         self._changes = new_group(INIT | _UNLIMITED)
         add_mark(self._changes, root, CHANGES, scope=_MARK_FILESYSTEM)
         self._opens = new_group(INIT | _UNLIMITED)
         add_mark(self._opens, root, OPEN, scope=_MARK_FILESYSTEM)
-
-    @property
-    def _inode_size(self) -> int:
-        return struct.calcsize(self.handle.form)
 
     def add(self, tree: Watched) -> None:
         with self._lock:
@@ -125,6 +128,31 @@ class Kernel:
     def mark(self, fd: int, *, opens: bool = False) -> None:
         """Ask for the events of one more inode, where `marks_entries`. Raise OSError if the kernel refuses that."""
 
+    def has_writer(self, handle: bytes, *, sync: bool) -> bool:
+        """Return whether a file that an event named may have a writer; with `sync`, its pages are on the disk then."""
+        try:
+            fd = self.open_file(handle)
+        except OSError:
+            return True  # it is looked at: who renamed it made its folders due; without descriptors nothing is known
+        if fd is None:
+            return False
+        try:
+            if not self.is_written(fd):
+                return False
+            if sync:
+                sync_file(fd)  # the next store through a mapping then moves its ctime
+            return True
+        finally:
+            os.close(fd)
+
+    def open_unheard(self, at: int) -> int:
+        """Open to read what an O_PATH descriptor names; where this `hears_itself`, `is_written` must be asked next."""
+        return open_to_ask(f"/proc/self/fd/{at}")
+
+    def is_written(self, fd: int) -> bool:
+        """Return whether a file from `open_unheard` may have a writer."""
+        return has_writer(fd)
+
     def open_file(self, handle: bytes) -> int | None:
         """Open a file that an event named, for reading; None if it is gone. Raise OSError where that is not known."""
         return open_by_handle(self._mount, self.handle.kind, handle)
@@ -138,8 +166,7 @@ class Kernel:
             if poll.poll(0 if is_busy else 1000):
                 self.collect_opens()
                 self.collect_changes()
-            elif not is_busy:
-                continue
+            # Also without an event: a snapshot may have left many to be asked.
             is_busy = self._ask_until(time.monotonic() + self.pause_s)
 
     def _ask_until(self, end: float) -> bool:
@@ -213,4 +240,4 @@ class Kernel:
             tree.note_opens(opened)
 
 
-__all__ = ["CHANGES", "INIT", "OPEN", "Kernel", "add_mark", "new_group"]
+__all__ = ["CHANGES", "INIT", "OPEN", "Kernel", "add_mark", "last_error", "new_group"]

@@ -7,12 +7,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from .fanotify import Kernel
+from .inotify import Inotify
 from .marks import Marks
 
 if TYPE_CHECKING:
     from .watched import Watched
 
-WAYS: tuple[type[Kernel], ...] = (Kernel, Marks)  # the first that the kernel grants is taken
+WAYS: tuple[type[Kernel], ...] = (Kernel, Marks, Inotify)  # the first that the kernel grants is taken
 
 _shared: dict[int, Kernel] = {}  # by the device of the file system
 _lock = threading.Lock()

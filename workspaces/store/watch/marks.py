@@ -14,13 +14,13 @@ import struct
 
 from ..safe_open import open_beneath
 from .fanotify import CHANGES, INIT, OPEN, Kernel, add_mark, new_group
-from .writers import open_to_ask
 
 
 class Marks(Kernel):
     """The events of the inodes that a scan has marked, in a queue that may overflow."""
 
     why = "its files and folders are watched one by one"
+    limit = "fs.fanotify.max_user_marks"
     is_shared, marks_entries = False, True
     pause_s = 0.1  # the queue has a limit, and the scan's own reading fills it
 
@@ -94,7 +94,7 @@ class Marks(Kernel):
             found = os.fstat(at)
             if found.st_ino != inode or not stat.S_ISREG(found.st_mode):
                 return None
-            return open_to_ask(f"/proc/self/fd/{at}")
+            return self.open_unheard(at)
         finally:
             os.close(at)
 

@@ -8,12 +8,9 @@ a file is asked once, since asking opens it, which another watcher of the tree w
 
 from __future__ import annotations
 
-import os
 import threading
 from itertools import islice
 from typing import TYPE_CHECKING
-
-from .writers import has_writer, sync_file
 
 if TYPE_CHECKING:
     from .fanotify import Kernel
@@ -65,7 +62,7 @@ class Opened:
                 asked = before if left else before | files
                 self._files = {inode: files[inode] for inode in left}
                 self._asked.clear()
-            found = {inode: handle for inode, handle in asked.items() if _has_writer(kernel, handle, sync=True)}
+            found = {inode: handle for inode, handle in asked.items() if kernel.has_writer(handle, sync=True)}
             with self._lock:
                 self.writers |= found
         return found.keys() | before.keys() | left
@@ -81,27 +78,10 @@ class Opened:
                     return False
                 some = {inode: self._files.pop(inode) for inode in list(islice(self._files, AT_ONCE))}
                 self._asked |= some.keys()
-            found = {inode: handle for inode, handle in some.items() if _has_writer(kernel, handle, sync=False)}
+            found = {inode: handle for inode, handle in some.items() if kernel.has_writer(handle, sync=False)}
             with self._lock:
                 self.writers |= found
                 return len(self._files) > FEW
-
-
-def _has_writer(kernel: Kernel, handle: bytes, *, sync: bool) -> bool:
-    try:
-        fd = kernel.open_file(handle)
-    except OSError:
-        return True  # it is looked at: who renamed it made its folders due, and without descriptors nothing is known
-    if fd is None:
-        return False
-    try:
-        if not has_writer(fd):
-            return False
-        if sync:
-            sync_file(fd)  # the next store through a mapping then moves its ctime
-        return True
-    finally:
-        os.close(fd)
 
 
 __all__ = ["Opened"]

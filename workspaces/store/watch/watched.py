@@ -20,7 +20,7 @@ from ..mount_table import mounts_below
 from .opened import Opened
 
 if TYPE_CHECKING:
-    from ..stat_cache import CachedFolder
+    from ..stat_keys import CachedFolder
     from .fanotify import Kernel
     from .scan import WatchedScan
 
@@ -183,7 +183,7 @@ class Watched:
         try:
             self.kernel = kernels.join(root, self)
         except OSError as error:
-            self.how, self.why = "off", f"the kernel refuses fanotify: {error.strerror or error}"
+            self.how, self.why = "off", f"the kernel tells of no changes: {error.strerror or error}"
             return False
         self.how, self.why = self.kernel.how, self.kernel.why
         return True

@@ -12,6 +12,7 @@ import os
 import signal
 import stat
 import struct
+from collections.abc import Callable
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _F_SETSIG = 10
@@ -30,18 +31,22 @@ def open_to_ask(path: str, *, flags: int = 0, dir_fd: int | None = None) -> int:
         return os.open(path, _ASK | flags, dir_fd=dir_fd)
 
 
-def has_writer(fd: int) -> bool:
+def has_writer(fd: int, while_held: Callable[[], None] | None = None) -> bool:
     """Return whether anybody may have this open regular file open for writing; `fd` must be open for reading only.
 
     True also where it cannot be known: a file of another owner, for a caller without CAP_LEASE. The lease is given
-    back at once; whoever opens the file for writing in between waits for these microseconds.
+    back at once, or after `while_held()`; whoever opens the file for writing in between waits for these microseconds.
     """
     try:
         fcntl.fcntl(fd, _F_SETSIG, signal.SIGURG)  # which is ignored by default, where SIGIO would end the process
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError:
         return True
-    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    try:
+        if while_held is not None:
+            while_held()
+    finally:
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
 
 
