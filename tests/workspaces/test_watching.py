@@ -7,6 +7,7 @@ import pytest
 from tests.support.desk import Desk
 from tests.workspaces.drivers.runs import IMAGES, why_not
 from workspaces.api.schemas import WorkspaceOut
+from workspaces.store.guest.watched import GUEST
 from workspaces.store.watch import Watched, kernels
 
 
@@ -16,7 +17,7 @@ def desk(product):
 
 
 def test_the_api_names_the_ways_in_which_files_are_watched():
-    ways = " | ".join(sorted({way.how for way in kernels.WAYS} | {Watched().how}))
+    ways = " | ".join(sorted({way.how for way in kernels.WAYS} | {GUEST, Watched().how}))
     assert WorkspaceOut.model_fields["watching"].description.startswith(f"{{how: {ways}, why}}: ")
 
 

@@ -218,7 +218,7 @@ class WorkspaceOut(Schema):
     missing_snapshot: str = Field(description="why the snapshot of its end is missing; empty when it is there")
     awake_until: datetime | None = Field(description="somebody asked to keep it awake until then")
     watching: dict = Field(
-        description="{how: fanotify | off, why}: whether snapshots look only at what may have changed"
+        description="{how: fanotify | guest | inotify | off, why}: whether snapshots look only at what may have changed"
     )
     vitals: dict = Field(
         description="as measured: at, bytes on disk, shared ([{id, key, bytes}]: what of them it shares with other "

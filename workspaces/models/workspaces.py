@@ -115,7 +115,7 @@ class Workspace(models.Model):
     alarm = models.JSONField(default=dict, blank=True)  # a proof that found differences and was not answered yet
     # The last measurement: {at, bytes, shared: [{id, key, bytes}], frozen, ports, processes}.
     vitals = models.JSONField(default=dict, blank=True)
-    # How its files are watched while it is up: {how: fanotify | off, why}; {} while it is not.
+    # How its files are watched while it is up: {how: fanotify | guest | inotify | off, why}; {} while it is not.
     watching = models.JSONField(default=dict, blank=True)
     watch_alarms = models.PositiveIntegerField(default=0)  # walks that found what the watch had missed; then it is off
     # Why the agent in a connected folder is not gated, as a message (approvals.connect.hook_watch); empty when it is.

@@ -1,7 +1,7 @@
 """Watch the files of workspaces that are up, so that their snapshots look only at what may have changed.
 
-A tree of this host is watched from the first snapshot of a Run until the Run ends. What is watched, and why not, stands
-in `Workspace.watching` for the web, which is another process.
+A tree is watched from the first snapshot of a Run until the Run ends: by this process, or in a guest or a pod by the
+server of its files. What is watched, and why not, stands in `Workspace.watching` for the web, which is another process.
 """
 
 import threading
@@ -11,6 +11,7 @@ from django.conf import settings
 from workspaces import lifecycle
 from workspaces.models import Run, Workspace
 from workspaces.services.watching import SWITCHED_OFF
+from workspaces.store.guest.watched import GuestWatched
 from workspaces.store.watch import Watched
 
 PROVEN = frozenset({"end", "found", "kept", "setup", "fork", "restored"})  # kinds of snapshots that walk everything
@@ -21,13 +22,14 @@ _lock = threading.Lock()
 
 def of(workspace) -> Watched | None:
     """Return the watch of a workspace's files; None if it is not up, or if watching has missed something once."""
-    if workspace.environment.capabilities.files_need_run or workspace.watch_alarms:
+    if workspace.watch_alarms:
         return None
     if not Run.objects.filter(workspace=workspace.pk, ended_at=None).exists():
         return None
+    way = GuestWatched if workspace.environment.capabilities.files_need_run else Watched
     with _lock:
         off = "" if settings.HANDRAIL_WATCH else SWITCHED_OFF
-        return _watches.setdefault(workspace.pk, Watched(off=off))
+        return _watches.setdefault(workspace.pk, way(off=off))
 
 
 def is_watched(workspace_id) -> bool:

@@ -2,7 +2,6 @@
 
 from workspaces.models import State
 
-IN_A_GUEST = "its files are on the disk of a guest, whose kernel is not asked"
 NOT_YET = "no snapshot was taken since it came up"
 NOT_UP = "it is not up"
 SWITCHED_OFF = "HANDRAIL_WATCH=off"
@@ -12,6 +11,4 @@ def shown(workspace) -> dict:
     """Return {how, why}: whether snapshots look only at what may have changed."""
     if workspace.watching:
         return workspace.watching
-    if workspace.environment.capabilities.files_need_run:
-        return {"how": "off", "why": IN_A_GUEST}
     return {"how": "off", "why": NOT_YET if workspace.state == State.READY else NOT_UP}

@@ -6,8 +6,10 @@ import pytest
 
 from tests.workspaces.store.guests import Guest
 from workspaces.store import LocalTree, Store
+from workspaces.store.guest.watched import GuestWatched
 from workspaces.store.watch import Watched, kernels
 from workspaces.store.watch.fanotify import Kernel
+from workspaces.store.watch.inotify import Inotify
 from workspaces.store.watch.marks import Marks
 
 PREFIXES = itertools.count()
@@ -66,9 +68,9 @@ def packs():
     return read
 
 
-@pytest.fixture(params=[Kernel, Marks], ids=["file-system", "each-inode"])
+@pytest.fixture(params=[Kernel, Marks, Inotify], ids=["file-system", "each-inode", "inotify"])
 def way(request, monkeypatch):
-    """The way in which trees are watched: as it is for root, and as for everybody else."""
+    """The way in which trees are watched: as it is for root, for everybody else, and in a container."""
     monkeypatch.setattr(kernels, "WAYS", (request.param,))
     monkeypatch.setattr(kernels, "_shared", {})
     return request.param
@@ -102,7 +104,7 @@ def watched_tree_of():
         watched.close()
 
 
-@pytest.fixture(params=["local", "watched", "marked", "guest"])
+@pytest.fixture(params=["local", "watched", "marked", "guest", "watched-guest"])
 def tree_of(request, monkeypatch):
     """`tree_of(folder)`: the folder as a tree on this host, watched or not, or reached through a guest's server."""
     if request.param == "local":
@@ -120,7 +122,7 @@ def tree_of(request, monkeypatch):
         if folder not in guests:
             for older in list(guests)[:-3]:
                 guests.pop(older).close()
-            guests[folder] = Guest(folder)
+            guests[folder] = Guest(folder, watched=GuestWatched() if request.param == "watched-guest" else None)
         return guests[folder].tree()
 
     yield tree

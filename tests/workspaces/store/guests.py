@@ -9,6 +9,25 @@ import tempfile
 from pathlib import Path
 
 from workspaces.store.guest.client import RemoteTree, bundle
+from workspaces.store.guest.watched import GuestWatched
+
+# The server, changed by CODE before it starts: python3 -c … CODE PROGRAM ARGUMENTS
+_CHANGED = """
+import sys
+code = sys.argv[1]
+del sys.argv[:2]
+sys.path.insert(0, sys.argv[0])
+from handrail_tree.guest.server import main
+exec(code)
+sys.exit(main())
+"""
+
+
+def only(way: str) -> str:
+    """Return the code that leaves a server one source of events, by the name of its class."""
+    kernels = "from handrail_tree.watch import kernels"
+    return f"{kernels}; kernels.WAYS = tuple(way for way in kernels.WAYS if way.__name__ == {way!r})"
+
 
 _folder = tempfile.TemporaryDirectory(prefix="handrail-guest-")
 
@@ -17,14 +36,15 @@ _folder = tempfile.TemporaryDirectory(prefix="handrail-guest-")
 def program() -> Path:
     path = Path(_folder.name) / "handrail-tree.pyz"
     path.write_bytes(bundle())
+    path.parent.chmod(0o755)  # for servers of other users
     return path
 
 
 class Guest:
     """One server for one folder; it stays up between uses, and another is started in the place of a dead one."""
 
-    def __init__(self, root: Path, wrap: tuple = ()):
-        self.root, self.wrap = Path(root), wrap
+    def __init__(self, root: Path, wrap: tuple = (), watched: GuestWatched | None = None, code: str = ""):
+        self.root, self.wrap, self.watched, self.code = Path(root), wrap, watched, code
         self.journal = self.root.parent / f".{self.root.name}.journal"
         self.process = None
 
@@ -33,7 +53,9 @@ class Guest:
             self.close()
             here, there = socket.socketpair()
             # -I -S: no packages, no site, nothing of this checkout.
-            command = [*self.wrap, sys.executable, "-I", "-S", "-B", program(), self.root, "--journal", self.journal]
+            served = ["-c", _CHANGED, self.code] if self.code else []
+            served = [*served, program(), self.root, "--journal", self.journal]
+            command = [*self.wrap, sys.executable, "-I", "-S", "-B", *served]
             self.process = subprocess.Popen([*map(str, command)], stdin=there, stdout=there)
             there.close()
             self.socket = here
@@ -41,7 +63,9 @@ class Guest:
         return fd, fd, lambda: None
 
     def tree(self) -> RemoteTree:
-        return RemoteTree(self.connect, name=os.fspath(self.root), timeout_s=60)
+        found = RemoteTree(self.connect, name=os.fspath(self.root), timeout_s=60)
+        found.watched = self.watched
+        return found
 
     def close(self):
         if self.process is not None:

@@ -9,8 +9,10 @@ import tempfile
 
 import pytest
 
+from tests.workspaces.store.guests import Guest, only
 from tests.workspaces.store.users import as_user
 from workspaces.store import LocalTree, Store
+from workspaces.store.guest.watched import GuestWatched
 from workspaces.store.watch import Watched, opened
 
 ROUNDS = int(os.environ.get("HANDRAIL_TEST_ROUNDS", 1))
@@ -87,16 +89,33 @@ def quick_store(tmp_path):
 
 @pytest.mark.timeout(300 * ROUNDS)
 def test_watched_and_walked_trees_are_equal(tmp_path, big, quick_store, watched, require, record_property):
-    outside = tmp_path / "outside"
+    by_watching = LocalTree(big)
+    by_watching.watched = watched
+    compare(tmp_path, big, quick_store, by_watching, require, record_property)
+
+
+@pytest.mark.timeout(300 * ROUNDS)
+@pytest.mark.parametrize("kernel", ["Kernel", "Marks", "Inotify"])
+def test_a_tree_that_is_watched_in_a_guest_is_equal(tmp_path, big, quick_store, require, record_property, kernel):
+    guest = Guest(big, watched=GuestWatched(proof_every=10**9), code=only(kernel))
+    try:
+        compare(tmp_path, big, quick_store, guest.tree(), require, record_property)
+    finally:
+        guest.close()
+
+
+def compare(tmp_path, big, store, by_watching, require, record_property):
+    """Let a program change a tree in all its ways, and compare snapshots by watching with walks that read all."""
+    outside, watched = tmp_path / "outside", by_watching.watched
     outside.mkdir()
-    store, seed = quick_store, int(os.environ.get("HANDRAIL_TEST_SEED", 36))
+    seed = int(os.environ.get("HANDRAIL_TEST_SEED", 36))
     chance, left, counts, snapshots = random.Random(seed), OPERATIONS, {}, 0
-    by_watching, by_walking = LocalTree(big), LocalTree(big, cache=tmp_path / "cache")
-    by_watching.watched, by_walking.is_mapped = watched, False  # which reads everything and needs no sync
+    by_walking = LocalTree(big, cache=tmp_path / "cache")
+    by_walking.is_mapped = False  # which reads everything and needs no sync
     with program(big, outside, seed) as running:
         ways = json.loads(running.stdout.readline())
         store.snapshot(by_watching)
-        if watched.how != "fanotify":
+        if watched.how == "off":
             require("fanotify", watched.why)
         while left > 0:
             number = min(left, chance.choice([1, 1, 3, 20, 100, 400]))

@@ -23,11 +23,15 @@ from .files import RemoteFiles, open_folder
 from .protocol import VERSION, Closed, Wire
 from .scan import RemoteScan
 from .sender import Sender
+from .watched import GuestWatched
 
 _MODULES = (
     "atomic_write", "attributes", "depth", "errors", "file_system", "files", "folded", "journal", "mount_point",
-    "moves", "safe_open", "swap",
-    "guest/__init__", "guest/builder", "guest/exec", "guest/file_ops", "guest/protocol", "guest/server",
+    "mount_table", "moves", "node", "safe_open", "stat_keys", "swap",
+    "guest/__init__", "guest/builder", "guest/canary", "guest/exec", "guest/file_ops", "guest/protocol",
+    "guest/server", "guest/walk", "guest/watch",
+    "watch/__init__", "watch/fanotify", "watch/inotify", "watch/kernels", "watch/listing", "watch/marks",
+    "watch/opened", "watch/watched", "watch/writers",
 )  # fmt: skip
 Connect = Callable[[], tuple[int, int, Callable[[], None]]]
 
@@ -62,7 +66,7 @@ class RemoteTree:
         self._connect, self.path, self._timeout_s = connect, Path(name), timeout_s
         self.cache = Path(cache) if cache is not None else None
         self.rules: Callable[[], LeavesOut | None] | None = None
-        self.watched = None  # nobody asks the kernel of the guest
+        self.watched: GuestWatched | None = None  # if set, knows what may have changed since the last snapshot
         self.shared = self.made = None
         self.shown = None  # in a guest the manifest is mounted, and not written into the tree
 
@@ -109,6 +113,7 @@ class RemoteLive:
         self.identity = (self.place, *map(int, said["identity"]))
         self.euid, self.owner = int(said["euid"]), tuple(map(int, said["owner"]))
         self._is_ctime_trusted, self._unfinished = bool(said["is_ctime_trusted"]), bool(said["unfinished"])
+        self.watches = said.get("watches") is True  # an older guest does not
         self.root = b""
 
     # -- requests --------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ REST = struct.Struct("<IIIIb")
 
 # The status of an entry that was to be listed or read.
 READ, KEPT_OUT, GONE, BECAME_FOLDER = range(4)
+AS_BEFORE = 4  # a folder whose own entries are those of the last snapshot
 
 
 class Closed(OSError):

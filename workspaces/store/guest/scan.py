@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from .. import mount_point
 from ..errors import StoreError
 from ..file_reader import Moved, Reader, make_row
 from ..objects import NOTHING, UNKEPT, XATTRS, Row, decode_xattrs, encode_xattrs
 from ..scan import Scan
-from ..stat_cache import KEY
+from ..stat_keys import KEY
 from .protocol import (
+    AS_BEFORE,
     BECAME_FOLDER,
     FILL,
     FOLDER_ITEM,
@@ -50,6 +51,9 @@ class _Entry(NamedTuple):
     def stat(self, *, follow_symlinks: bool = True) -> Stat:
         return self.found
 
+    def inode(self) -> int:
+        return self.found.st_ino
+
 
 class _Listing(NamedTuple):
     """A folder as the guest listed it."""
@@ -58,7 +62,7 @@ class _Listing(NamedTuple):
     keys: bytes
     rest: bytes
     xattrs: bytes
-    readable: bool
+    status: int
 
     def entries(self) -> list[_Entry]:
         stats = zip(KEY.iter_unpack(self.keys), REST.iter_unpack(self.rest), strict=True)
@@ -107,6 +111,7 @@ class RemoteScan(Scan):
     """A scan of a tree whose folders are listed and whose files are read by the guest's server."""
 
     seals_early = False  # it walks twice, and knows the contents only then
+    how_listed: ClassVar[dict] = {}  # what the request for a listing says beside that
 
     def __init__(self, sink, cache, *, live: RemoteLive, **options):
         super().__init__(sink, cache, **options)
@@ -133,16 +138,20 @@ class RemoteScan(Scan):
 
     def _list_all(self) -> tuple[dict[bytes, _Listing], Stat, dict[str, str]]:
         found, entries = {}, 0
-        with self._live.talk({"do": "list"}) as answers:
+        with self._live.talk({"do": "list"} | self.how_listed) as answers:
             for said, data in answers:
                 self.check_cancelled()
-                for path, listing in listings(data):
-                    found[path] = listing
-                    entries += len(listing.names)
-                    if entries > _MOST_ENTRIES:
-                        raise StoreError(f"the guest listed more than {_MOST_ENTRIES} entries")
+                told = self._told(said, listings(data))
+                found |= told
+                entries += sum(len(listing.names) for listing in told.values())
+                if entries > _MOST_ENTRIES:
+                    raise StoreError(f"the guest listed more than {_MOST_ENTRIES} entries")
                 root, hides = said.get("root"), said.get("hidden")
         return found, Stat(*map(int, root)), _mount_point(hides)
+
+    def _told(self, said: dict, told: Iterator[tuple[bytes, _Listing]]) -> dict[bytes, _Listing]:
+        """Return the folders of a frame whose head is `said`, without those that are gone."""
+        return {path: listing for path, listing in told if listing.status != GONE}
 
     def _fetch(self) -> tuple[_Answers, bool]:
         """Read everything that the first pass collected. Also return True if an entry became a folder meanwhile."""
@@ -170,6 +179,8 @@ class RemoteScan(Scan):
 
     def _list(self, at: bytes) -> tuple[list[_Entry], str, bytes]:
         listing = self._listings[at]
+        if listing.status == AS_BEFORE:
+            raise Closed("the guest left out a folder that has to be listed")
         # Decode one by one: invalid UTF-8 bytes of several names might form valid UTF-8 when joined.
         return listing.entries(), "\0".join(map(os.fsdecode, listing.names)), listing.keys
 
@@ -178,7 +189,7 @@ class RemoteScan(Scan):
         listing = self._listings.get(path)
         if listing is None:
             raise FileNotFoundError(path)
-        if not listing.readable:
+        if listing.status == KEPT_OUT:
             raise PermissionError(path)
         return path
 
@@ -222,8 +233,7 @@ def listings(data: bytes) -> Iterator[tuple[bytes, _Listing]]:
         fits = at <= len(data) and len(keys) == KEY_BYTES * len(names) and len(rest) == REST.size * len(names)
         if not fits or len(set(names)) < len(names) or any(not n or n in (b".", b"..") or b"/" in n for n in names):
             raise Closed("the guest sent an invalid listing")
-        if status != GONE:
-            yield path, _Listing(names, keys, rest, xattrs, status == READ)
+        yield path, _Listing(names, keys, rest, xattrs, status)
 
 
 class _Fetch:

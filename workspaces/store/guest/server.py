@@ -8,6 +8,7 @@ in the guest is done here: consistent reads, and restores with a journal on the 
 """
 
 import argparse
+import ctypes
 import json
 import os
 import stat
@@ -27,10 +28,8 @@ from .file_ops import FileVerbs
 from .protocol import (
     BECAME_FOLDER,
     FILL,
-    FOLDER_ITEM,
     GONE,
     KEPT_OUT,
-    KEY_BYTES,
     READ,
     READ_ITEM,
     VERSION,
@@ -39,8 +38,11 @@ from .protocol import (
     Wire,
     waits_for,
 )
+from .walk import Walk, encoded_xattrs
+from .watch import TreeWatch
 
 LARGE = 1 << 20
+_PR_SET_DUMPABLE = 4
 TRIES = 6
 OTHERS = ("home", "installed")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -59,9 +61,11 @@ class Server:
         self.place = os.fsencode(os.path.realpath(root))
         self.root = open_root(root)
         self.found = os.fstat(self.root)
+        self.watch = TreeWatch(wire, self.root, self.place, self.journal)
         single = FileVerbs(wire, {"tree": self.root} | {name: open_root(path) for name, path in others.items()})
         self.do = {"hello": self.hello, "begin": self.begin, "list": self.folders, "read": self.read,
                    "restore": self.restore, "recover": self.recover, "file": single.answer,
+                   "watch": self.watch.begin, "settle": self.watch.settle,
                    "run_read_only": ReadOnlyProgram(wire, self.root).answer,
                    "stop": lambda head, body: None}  # fmt: skip
 
@@ -85,6 +89,7 @@ class Server:
             "end": True, "version": VERSION, "euid": os.geteuid(), "owner": [self.found.st_uid, self.found.st_gid],
             "place": self.place.decode("latin-1"), "identity": [self.found.st_dev, self.found.st_ino],
             "is_ctime_trusted": is_ctime_trusted(self.root), "unfinished": read_journal(self.journal) is not None,
+            "watches": True,
         })  # fmt: skip
 
     def begin(self, head: dict, body: bytes) -> None:
@@ -99,20 +104,28 @@ class Server:
     # -- listing ---------------------------------------------------------------------------------------------------
 
     def folders(self, head: dict, body: bytes) -> None:
-        """Send every folder with the stat of each of its entries; the last frame has the stat of the root."""
-        out = bytearray()
-        stack = [b""]
-        while stack:
-            path = stack.pop()
-            out += self._folder(path, stack)
+        """Send folders with the stat of each of their entries; the last frame has the stat of the root.
+
+        With `watched`, those that the watch names, and the inodes of the folders of each frame.
+        """
+        device, is_watched = self.found.st_dev, head.get("watched", False)
+        walk = self.watch.walk(device) if is_watched else Walk(self.root, device)
+        out, inodes = bytearray(), []
+        for item, inode in walk.items():
+            out += item
+            inodes.append(inode)
             if len(out) >= FILL:
                 if self._cancelled():
                     break
-                self.wire.send({"folders": True}, out)
-                out.clear()
-        root = Stat.of(os.fstat(self.root), self.found.st_dev)
-        self.wire.send({"folders": True}, out)
+                self._send_folders(out, inodes, is_watched)
+        self._send_folders(out, inodes, is_watched)
+        root = Stat.of(os.fstat(self.root), device)
         self.wire.send({"end": True, "root": root, "hidden": self._hidden()})
+
+    def _send_folders(self, out: bytearray, inodes: list[int], is_watched: bool) -> None:
+        self.wire.send({"folders": True} | ({"inodes": inodes} if is_watched else {}), out)
+        out.clear()
+        inodes.clear()
 
     def _hidden(self) -> dict[str, str]:
         """Return {path of a folder: name of its entry that is a driver's and not part of the tree}."""
@@ -127,38 +140,6 @@ class Server:
             finally:
                 os.close(fd)
         return found
-
-    def _folder(self, path: bytes, stack: list[bytes]) -> bytes:
-        try:
-            fd = open_beneath(self.root, path, _FOLDER)
-        except PermissionError:
-            return _item(KEPT_OUT, path)
-        except OSError:
-            return _item(GONE, path)
-        try:
-            names, keys, rest = [], [], []
-            with os.scandir(fd) as listing:
-                for entry in listing:
-                    try:
-                        found = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-                    name = os.fsencode(entry.name)
-                    try:
-                        packed = Stat.of(found, self.found.st_dev).pack()
-                    except Exception as error:
-                        name_the_path(error, os.fsdecode(path + b"/" + name if path else name))
-                        raise
-                    names.append(name)
-                    keys.append(packed[:KEY_BYTES])
-                    rest.append(packed[KEY_BYTES:])
-                    if stat.S_ISDIR(found.st_mode) and found.st_dev == self.found.st_dev:
-                        stack.append(path + b"/" + name if path else name)
-            return _item(READ, path, b"\0".join(names), b"".join(keys), b"".join(rest), _xattrs(fd))
-        except PermissionError:  # it can be listed but not entered
-            return _item(KEPT_OUT, path)
-        finally:
-            os.close(fd)
 
     def _cancelled(self) -> bool:
         """Return True if the host has sent a frame during a response, which can only be `stop`."""
@@ -197,7 +178,7 @@ class Server:
                 content = b""
                 if stat.S_ISLNK(found.st_mode):
                     content = os.readlink(name, dir_fd=at)
-                xattrs = _xattrs(b"/proc/self/fd/%d/%s" % (at, name))
+                xattrs = encoded_xattrs(b"/proc/self/fd/%d/%s" % (at, name))
                 return self._item(number, found, content, xattrs)
         except (FileNotFoundError, NotADirectoryError):
             return _read_item(GONE, number)
@@ -209,14 +190,16 @@ class Server:
         return _read_item(READ, number, Stat.of(found, self.found.st_dev).pack(), content, xattrs)
 
     def _file(self, number: int, at: int, name: bytes, found: os.stat_result, before: bytearray) -> bytes:
-        fd = self._open(at, name, found)
+        fd = self.watch.open_unheard(at, name)
+        if fd is None:
+            fd = self._open(at, name, found)
         try:
             for attempt in range(TRIES):
                 last = attempt == TRIES - 1
                 runs = extents(fd, found)
                 if found.st_size <= LARGE and all(is_data for _, _, is_data in runs):
                     content = os.pread(fd, found.st_size + 1, 0) if found.st_size else b""
-                    xattrs = _xattrs(fd)
+                    xattrs = encoded_xattrs(fd)
                     after = os.fstat(fd)
                     if _key(after) == _key(found):
                         return self._item(number, found, content, xattrs)
@@ -256,7 +239,7 @@ class Server:
                 at = at if data else min(end, at + FILL)
                 if self._cancelled():
                     raise Aborted("cancelled")
-        xattrs = _xattrs(fd)
+        xattrs = encoded_xattrs(fd)
         same = _key(os.fstat(fd)) == _key(found)
         stats = Stat.of(found, self.found.st_dev)
         self.wire.send({"done": number, "same": same, "again": not same and not last, "stat": stats}, xattrs)
@@ -331,25 +314,6 @@ def _key(found: os.stat_result) -> tuple:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _xattrs(at: int | bytes) -> bytes:
-    """Return the extended attributes in the store's encoding (objects.encode_xattrs)."""
-    options = {} if isinstance(at, int) else {"follow_symlinks": False}
-    try:
-        names = os.listxattr(at, **options)
-        pairs = [(os.fsencode(name), os.getxattr(at, name, **options)) for name in names]
-    except OSError:
-        return b""
-    return b"".join(
-        len(name).to_bytes(2, "little") + len(value).to_bytes(4, "little") + name + value
-        for name, value in sorted(pairs)
-    )
-
-
-def _item(status: int, path: bytes, *parts: bytes) -> bytes:
-    parts = parts or (b"",) * 4
-    return FOLDER_ITEM.pack(status, len(path), *map(len, parts)) + path + b"".join(parts)
-
-
 def _read_item(status, number, found=b"", content=b"", xattrs=b"", reason=b"") -> bytes:
     head = READ_ITEM.pack(status, number, len(content), len(xattrs), len(reason))
     return head + found + content + xattrs + reason
@@ -365,11 +329,18 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def keep_from_others() -> None:
+    """Keep programs of the same user, as in a pod, from this process's memory and descriptors."""
+    if ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise SystemExit("cannot protect the file server from other programs")
+
+
 def main() -> int:
     args = _arguments()
     if args.recover:
         print(json.dumps({"state": recover(args.journal)}))
         return 0
+    keep_from_others()
     others = {name: path for name in OTHERS if (path := getattr(args, name))}
     Server(Wire(0, 1), args.root, args.journal, others).serve()
     return 0
