@@ -217,6 +217,7 @@ def test_a_collection_of_the_last_snapshot_makes_the_next_one_walk(store, tree, 
 
 def test_every_nth_snapshot_walks(store, tree, watched):
     watched.proof_every = 3
+    store.snapshot(tree, prove=True)
     walks = [store.snapshot(tree).looked_at.walked > 0 for _ in range(6)]
     assert walks == [False, False, True, False, False, True]
 
