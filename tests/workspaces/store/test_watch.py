@@ -413,6 +413,16 @@ def test_a_file_that_cannot_be_asked_is_not_taken_for_one_that_is_gone(work, mon
         writers.open_by_handle(0, 1, b"handle")
 
 
+def test_the_folder_of_a_new_disk_does_not_mislead_about_the_form_of_handles(work, monkeypatch):
+    inode = os.stat(work).st_ino  # its generation is 0 there
+    monkeypatch.setattr(writers, "_handle", lambda fd: (1, struct.pack("<II", inode, 0)))
+    root = os.open(work, os.O_RDONLY)
+    try:
+        assert writers.Handle(root).form == "<I"
+    finally:
+        os.close(root)
+
+
 def test_what_was_only_read_is_not_looked_at_again(store, tree, work, many, mapper, watched):
     mapper.store()
     mapper.store(65)

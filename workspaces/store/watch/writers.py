@@ -20,6 +20,7 @@ _O_PATH = 0o10000000
 _SYNC_ALL = 1 | 2 | 4  # wait before, write, wait after
 _AT_EMPTY_PATH = 0x1000
 _MOST = 128  # bytes of a handle
+_INO32_GEN = (1, 2)  # FILEID_INO32_GEN, and with the folder's
 _ASK = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -63,7 +64,10 @@ class Handle:
         self.kind, data = _handle(root)
         self.size = len(data)
         inode = os.fstat(root).st_ino
-        self.form = next((form for form in ("<Q", "<I") if _reads(form, data, inode)), "")
+        # The kernel's own form has an inode and a generation of 32 bits. The latter is 0 in a folder of a new disk, and
+        # the two read as an inode of 64 bits then, which no other file's handle does.
+        forms = ("<I",) if self.kind in _INO32_GEN and self.size == 8 else ("<Q", "<I")
+        self.form = next((form for form in forms if _reads(form, data, inode)), "")
         if not self.form:
             raise OSError(0, "the handles of this file system do not begin with the inode")
 
