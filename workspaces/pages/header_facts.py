@@ -46,10 +46,6 @@ WATCH_WORDS = {
     Inotify.why: gettext_lazy("Files are watched one by one: a snapshot looks only at what may have changed."),
     watching.NOT_UP: "",
     watching.NOT_YET: gettext_lazy("Files are not watched yet: the next snapshot looks at all of them."),
-    watching.IN_A_MICROVM: gettext_lazy(
-        "Files are not watched, because they are on a disk that this host does not see: each snapshot looks at all "
-        "of them."
-    ),
     watching.SWITCHED_OFF: gettext_lazy(
         "Files are not watched, because HANDRAIL_WATCH is off: each snapshot looks at all of them."
     ),

@@ -1,7 +1,7 @@
 """Watch the files of workspaces that are up, so that their snapshots look only at what may have changed.
 
-A tree is watched from the first snapshot of a Run until the Run ends: by this process, or in a pod by the server of its
-files. What is watched, and why not, stands in `Workspace.watching` for the web, which is another process.
+A tree is watched from the first snapshot of a Run until the Run ends: by this process, or in a guest or a pod by the
+server of its files. What is watched, and why not, stands in `Workspace.watching` for the web, which is another process.
 """
 
 import threading
@@ -10,7 +10,7 @@ from django.conf import settings
 
 from workspaces import lifecycle
 from workspaces.models import Run, Workspace
-from workspaces.services.watching import IN_A_MICROVM, SWITCHED_OFF
+from workspaces.services.watching import SWITCHED_OFF
 from workspaces.store.guest.watched import GuestWatched
 from workspaces.store.watch import Watched
 
@@ -26,11 +26,9 @@ def of(workspace) -> Watched | None:
         return None
     if not Run.objects.filter(workspace=workspace.pk, ended_at=None).exists():
         return None
-    able = workspace.environment.capabilities
-    way = GuestWatched if able.files_need_run else Watched
-    off = IN_A_MICROVM if able.files_need_run and not able.elsewhere else ""
+    way = GuestWatched if workspace.environment.capabilities.files_need_run else Watched
     with _lock:
-        off = off if settings.HANDRAIL_WATCH else SWITCHED_OFF
+        off = "" if settings.HANDRAIL_WATCH else SWITCHED_OFF
         return _watches.setdefault(workspace.pk, way(off=off))
 
 

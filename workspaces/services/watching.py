@@ -2,7 +2,6 @@
 
 from workspaces.models import State
 
-IN_A_MICROVM = "its files are on the disk of a microVM, whose kernel did not tell of all mappings"
 NOT_YET = "no snapshot was taken since it came up"
 NOT_UP = "it is not up"
 SWITCHED_OFF = "HANDRAIL_WATCH=off"
