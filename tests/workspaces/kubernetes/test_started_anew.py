@@ -64,7 +64,7 @@ def host(s3, pod_namespace, require, tmp_path):
         made.product.clean_up()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_it_leads_its_pods_again_with_an_empty_folder_and_with_its_own(host, kubernetes, pod_namespace):
     desk, before = host.desk, pods_in(kubernetes, pod_namespace)
     desk.run("pod", "echo since the newest snapshot > note")
@@ -89,6 +89,11 @@ def test_it_leads_its_pods_again_with_an_empty_folder_and_with_its_own(host, kub
     assert pods_in(kubernetes, pod_namespace) == before
     assert desk.run("pod", "cat note") == b"since the newest snapshot\nmore\n"
 
+
+@pytest.mark.timeout(900)
+def test_a_pod_that_went_with_its_host_comes_back_from_its_newest_snapshot(host, kubernetes, pod_namespace):
+    desk = host.desk
+    desk.run("pod", "echo kept > note")
     desk.post("/workspaces/pod/snapshots", {}, None)
     desk.settled("pod")
     desk.run("pod", "echo lost >> note")
@@ -97,4 +102,4 @@ def test_it_leads_its_pods_again_with_an_empty_folder_and_with_its_own(host, kub
     host.replace()
     _state, reason = until(lambda: (found := host.settled())[0] == "ready" and found)
     assert "what came after it is lost" in reason
-    assert desk.run("pod", "cat note") == b"since the newest snapshot\nmore\n"
+    assert desk.run("pod", "cat note") == b"kept\n"
