@@ -12,7 +12,7 @@ from tests.pages.conftest import keep_tree, make_command, runner, workspace  # n
 from tests.workspaces.hosts.test_take_lead import Cluster, lost  # noqa: F401 - a fixture
 from workspaces import operations
 from workspaces.drivers.base import BackendLost, DriverError
-from workspaces.host import run_leads
+from workspaces.host import paths, run_leads
 from workspaces.models import Operation, Phase, Run, Workspace
 from workspaces.runner.reconcile import started_anew
 
@@ -143,6 +143,7 @@ def test_a_pod_that_is_gone_is_closed_and_resumed_from_the_newest_snapshot(host)
     why = ["lost", "It could not be taken over: Its pod is gone, and its files with it."]
     assert (closing.kind, closing.args["why"], resume.kind) == ("ended", why, "resume")
     assert host.claimable() == ["ended"]
+    assert not paths.tree_of(host.workspace).exists()  # an empty one would be kept as its newest snapshot
 
 
 def test_a_host_with_its_disk_takes_over_what_it_is_not_connected_to(host):

@@ -59,8 +59,9 @@ def other_host(tmp_path):
             host.do.clear(owner)
 
 
-def test_a_host_that_is_killed_costs_its_pod_no_file_and_nothing_in_the_background(pod, other_host):
-    run = pod(lead=1)
+@pytest.mark.parametrize("runtime_class", ["", "gvisor"])
+def test_a_host_that_is_killed_costs_its_pod_no_file_and_nothing_in_the_background(pod, other_host, runtime_class):
+    run = pod(lead=1, runtime_class=runtime_class)
     run.sh("echo since the newest snapshot > note")
     counting = run.leave("while :; do sleep 0.2; echo on >> counted; done")
     needed = run.do.what_leads(run.owner)

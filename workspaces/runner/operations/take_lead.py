@@ -4,6 +4,7 @@ All files are as they were. The Run's own host does so after a start that ended 
 """
 
 import logging
+from contextlib import suppress
 
 from django.utils.dateparse import parse_datetime
 
@@ -47,6 +48,8 @@ class TakeLead(Kind):
                 failpoint("lead.taken")
                 await self._recover_tree(job, owner)
         except (DriverError, StoreError, Unreadable, RunLead.DoesNotExist) as error:
+            if _is_own(job):
+                await job.thread(_remove_empty_tree, workspace)
             raise Refused(f"{NOT_TAKEN}: {error}", ReasonCode.LOST) from error
         await job.daemon.network.open_for_run(run, owner, workspace)
         return {"ok": True}
@@ -85,6 +88,12 @@ def _run(job):
 def _is_own(job) -> bool:
     """Return whether this host led the Run before, too."""
     return job.args["host"] == job.daemon.row.host
+
+
+def _remove_empty_tree(workspace: Workspace):
+    """Remove the folder that was made for the files: empty, it would count as all that the workspace has."""
+    with suppress(OSError):  # the files of an earlier Run are in it, and the driver knows that they are older
+        paths.tree_of(workspace).rmdir()
 
 
 def _say_taken(job, workspace: Workspace):
