@@ -6,7 +6,7 @@ import threading
 import time
 from contextlib import contextmanager
 
-from workspaces.drivers.kubernetes.pod.link import Link
+from workspaces.drivers.remote.link import Link
 
 SIZE = 3 << 20
 

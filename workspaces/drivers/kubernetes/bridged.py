@@ -1,10 +1,8 @@
 """The bridge of a pod's Run on this host, and what the runner reaches over it: programs, files and ports."""
 
-import asyncio
 import json
 import marshal
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,58 +10,31 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from dashboard.files.atomic_write import replace_file
 from dashboard.files.locks import take_lock
 from workspaces.store.errors import StoreError
 
 from ..base import DriverError, RunRecord
-from ..init_client import InitClient, InitGone
 from ..local import HERE as LAUNCHER
-from ..local import LocalDriver, listen
+from ..local import listen
 from ..processes import start_time
-from ..program_archive import archive, init_modules, write_program
 from ..reaping import reap_in_background
+from ..remote.bridging import Bridging, bridge_archive, read_json
 from ..remote.tree import GuestTree
-from ..sandbox.driver import find_python
 
 HERE = Path(__file__).parent
-PORTS = {"3128": "proxy", "80": "internal"}
 FOLDERS = ("tree", "home")
 FETCH_S = 60.0
 
 
-class Bridged(LocalDriver):
+class Bridged(Bridging):
     """The part of the driver that starts bridges and goes over them; `driver.py` knows the cluster."""
 
     def _bridge(self, run_id: str, folder: Path, config: dict, init_args: list[str]) -> dict:
         """Return what launch.py starts: the bridge with the descriptors that it needs."""
-        write_program(folder / "bridge", bridge_program())
-        (folder / "state").write_text("{}".ljust(200))
-        ports = self._ports(run_id)
-        ports.mkdir(mode=0o711, exist_ok=True)
-        ports.chmod(0o711)
-        fds = {name: os.open(folder / name, flags | os.O_CLOEXEC) for name, flags in (
-            ("bridge", os.O_RDONLY), ("oom", os.O_WRONLY), ("state", os.O_WRONLY))}  # fmt: skip
-        fds["ports"] = os.open(ports, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         trees = {name: listen(self._socket(run_id, name)).detach() for name in FOLDERS}
-        whole = config | {"trees": trees} | {name: fds[name] for name in ("ports", "oom", "state")}
-        config_fd = os.memfd_create("config", os.MFD_CLOEXEC)
-        os.write(config_fd, marshal.dumps(whole, 2))
-        os.lseek(config_fd, 0, os.SEEK_SET)
-        program, prefix = find_python()
-        stage = {"python": str(prefix)} if prefix is not None and os.getuid() == 0 else {}
-        if stage:
-            program = program.replace(str(prefix), "/tmp/python", 1)
-        first = [program, "-I", "-S", f"/proc/self/fd/{fds['bridge']}"]
-        keep = [*fds.values(), *trees.values(), config_fd]
-        return {"argv": [*first, *init_args, str(config_fd)], "env": {}, "cwd": "/", "stage": stage, "keep": keep}
-
-    def _answers(self, record: RunRecord) -> bool:
-        try:
-            with InitClient(record.address.socket, timeout_s=3.0):
-                return True
-        except InitGone:
-            return False
+        whole = {**config, "trees": trees}
+        found = self._launch_bridge(run_id, folder, whole, init_args, bridge_program(), ("oom",))
+        return {**found, "keep": [*found["keep"], *trees.values()]}
 
     def _revive(self, record: RunRecord) -> None:
         """Start a new bridge to the pod of a Run whose own is gone."""
@@ -130,63 +101,15 @@ class Bridged(LocalDriver):
         except (DriverError, StoreError, OSError):
             return []  # the pod is ending or gone
 
-    # The network
-
-    async def listeners(self, record: RunRecord) -> list[socket.socket]:
-        return await asyncio.to_thread(self._listeners, record)
-
-    async def dial(self, record: RunRecord, port: int) -> socket.socket:
-        return await asyncio.to_thread(self._dial, record, port)
-
-    def _listeners(self, record: RunRecord) -> list[socket.socket]:
-        made = []
-        for name in PORTS.values():
-            path = self._ports(record.run_id) / name
-            made.append(listen(path))
-            if os.getuid() == 0:
-                os.chown(path, record.uid, record.uid)
-        return made
-
-    def _dial(self, record: RunRecord, port: int) -> socket.socket:
-        try:
-            with InitClient(record.address.socket) as init:
-                return init.dial(port)
-        except DriverError as error:  # nothing listens there, or the pod is ending
-            raise ConnectionRefusedError(str(error)) from error
-
     # What is written down
 
     def _socket(self, run_id: str, name: str) -> Path:
         return self.runtime / f"{run_id}.{name}"
 
-    def _ports(self, run_id: str) -> Path:
-        return self.runtime / f"{run_id}.ports"
-
-    def _write_config(self, folder: Path, config: dict) -> None:
-        """Write down what each bridge of the Run needs: the pod's address, keys, certificates and the lead."""
-        replace_file(folder / "config", json.dumps(config).encode())
-
     def _known(self, run_id: str) -> dict:
-        return _json(self._folder(run_id) / "pod.json")
-
-    def _state(self, run_id: str) -> dict:
-        return _json(self._folder(run_id) / "state")
-
-
-def _json(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
+        return read_json(self._folder(run_id) / "pod.json")
 
 
 @lru_cache(maxsize=1)
 def bridge_program() -> bytes:
-    remote = HERE.parent / "remote"
-    modules = {
-        "__main__.py": HERE / "bridge.py",
-        "base_bridge.py": remote / "base_bridge.py",
-        "mux.py": remote / "mux.py",
-        "link.py": HERE / "pod" / "link.py",
-    }
-    return archive(modules | init_modules())
+    return bridge_archive(HERE / "bridge.py")

@@ -17,7 +17,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 import threading
 import time
 from dataclasses import replace
@@ -31,10 +30,11 @@ from ..base import Address, BackendLost, DriverError, EndReason, Layer, Probe, R
 from ..capabilities import TABLE
 from ..init_client import InitClient, InitRefused
 from ..local import lead_of
+from ..remote.bridging import PORTS
 from ..remote.tree import forget
 from ..sandbox.driver import UID, own
 from . import certificates, claims, files, states, template
-from .bridged import FOLDERS, PORTS
+from .bridged import FOLDERS
 from .cluster import Cluster
 from .leading import Leading
 from .namespaces import Namespaces
@@ -368,7 +368,6 @@ class KubernetesDriver(Leading):
         for part in FOLDERS:
             forget(self._socket(record.run_id, part))
             self._socket(record.run_id, part).unlink(missing_ok=True)
-        shutil.rmtree(self._ports(record.run_id), ignore_errors=True)
         self._rescues.pop(record.run_id, None)
         super()._forget(record)
 

@@ -126,10 +126,10 @@ class Agent:
 
     def op_dial(self, message):
         try:
-            connection = socket.create_connection(("127.0.0.1", message["port"]), timeout=2)
+            connection = connect(socket.AF_INET, "127.0.0.1", message["port"])
         except ConnectionRefusedError as refused:
             try:
-                connection = socket.create_connection(("::1", message["port"]), timeout=2)
+                connection = connect(socket.AF_INET6, "::1", message["port"])
             except OSError:
                 raise refused from None  # or there is no IPv6
         connection.setblocking(False)
@@ -138,3 +138,15 @@ class Agent:
     def op_is_serving(self, message):
         if self.server is None or self.server.poll() is not None:
             raise ValueError("the file server has ended")
+
+
+def connect(family, host, port):
+    """Return a connection to a port here. `socket.create_connection` needs an encoding that not every Python has."""
+    connection = socket.socket(family)
+    connection.settimeout(2)
+    try:
+        connection.connect((host, port))
+    except BaseException:
+        connection.close()
+        raise
+    return connection

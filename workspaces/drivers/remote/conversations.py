@@ -46,6 +46,7 @@ class Conversations:
         self.known = {}  # number → Conversation
         self.waiting = []
         self.oom_before = 0
+        self.on_end = None  # called with the pid of a program that has ended, and its streams
 
     def open(self, number):
         conversation = self.known[number] = Conversation(number, self.connect())
@@ -82,8 +83,9 @@ class Conversations:
     def given(self, number, position, uid):
         """Make a pipe connected with a descriptor of the host; return the program's end."""
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
-        for fd in (read_end, write_end):
-            os.fchown(fd, uid, -1)
+        if uid != os.geteuid():  # older gVisor refuses to give a pipe to whom it belongs
+            for fd in (read_end, write_end):
+                os.fchown(fd, uid, -1)
         mine, theirs = (write_end, read_end) if position == 0 else (read_end, write_end)
         Stream(self.line, number, mine, reads=position > 0, writes=position == 0)
         return theirs
@@ -140,7 +142,9 @@ class Conversations:
         if conversation.waiting:
             conversation.missed.append(frame)
             return
-        conversation.programs.pop(frame["pid"], None)
+        streams = conversation.programs.pop(frame["pid"], ())
+        if self.on_end is not None:
+            self.on_end(frame["pid"], streams)
         if conversation.orphan:
             self.let_go(conversation)
             return

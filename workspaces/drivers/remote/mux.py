@@ -79,8 +79,9 @@ class Line:
     def be_quiet(self, quiet):
         """Stop or resume reading the streams; unread data stays in the kernel's buffers."""
         self.quiet = quiet
-        for stream in self.streams.values():
+        for stream in list(self.streams.values()):
             stream.watch()
+            stream.drain()
 
     def flush(self):
         """Send what the connection takes; called at the end of each round of the event loop."""
@@ -178,6 +179,7 @@ class Stream:
         self.parked = False
         self.watched = 0
         self.always_ready = False  # a regular file, which epoll does not support
+        self.hung_up = False  # what can be read now is the last
         line.streams[number] = self
         os.set_blocking(fd, False)
         self.watch()
@@ -216,7 +218,9 @@ class Stream:
         try:
             data = os.read(self.fd, CHUNK if self.discarding else min(self.credit, CHUNK))
         except BlockingIOError:
-            return
+            if not self.hung_up:
+                return
+            data = b""
         except OSError:
             data = b""  # a pty gives EIO after its last program has closed it
         if self.discarding:
@@ -243,6 +247,18 @@ class Stream:
             raise ProtocolError("leave to send more than was ever sent")
         self.credit += count
         self.watch()
+        self.drain()
+
+    def hang_up(self):
+        """Send what can still be read, then END: nobody has the other end, whatever the kernel says."""
+        self.hung_up = True
+        self.drain()
+
+    def drain(self):
+        while self.hung_up and self.fd is not None and self.reads and (self.credit > 0 or self.discarding):
+            if self.line.quiet or self.parked:
+                return
+            self.fetch()
 
     def put(self, data):
         """Queue received data for the descriptor; raise ProtocolError if it exceeds the credit given."""
@@ -311,6 +327,7 @@ class Stream:
         self.credit, self.taken, self.ending = WINDOW, 0, False
         self.line.streams[number] = self
         self.watch()
+        self.drain()
 
     def discard(self):
         """Give up the peer: the program continues, and its output is read and discarded."""

@@ -1,4 +1,4 @@
-"""A byte stream between a runner and a pod that survives cut connections; standard library only, for both ends.
+"""A byte stream between a runner and a keeper that survives cut connections; standard library only, for both ends.
 
 Each end numbers the bytes that it sends and keeps them until the other end has received them. A new connection begins
 with what each has received, and the rest is sent again: nothing above notices the cut.
@@ -10,9 +10,13 @@ bytes that arrived so far (8 bytes), OVER says that the end is gone for good.
 import os
 import select
 import socket
-import ssl
 import struct
 import threading
+
+try:
+    from ssl import SSLWantReadError, SSLWantWriteError
+except ImportError:  # in a container, whose Python has no TLS and needs none
+    SSLWantReadError = SSLWantWriteError = BlockingIOError
 
 DATA, RECEIVED, OVER = range(3)
 HEAD = struct.Struct(">BI")
@@ -21,6 +25,7 @@ CHUNK = 64 << 10
 MOST_KEPT = 8 << 20  # bytes kept for a new connection; while it is full, nothing more is taken from the stream
 ACKNOWLEDGE_EACH = 256 << 10  # bytes
 MAX_FRAME = 1 << 20
+NOT_NOW = (BlockingIOError, SSLWantReadError, SSLWantWriteError)
 
 
 class Nonsense(Exception):
@@ -95,7 +100,7 @@ class Link:
         while not self.over:
             try:
                 self.step()
-            except (OSError, ssl.SSLError, Nonsense):
+            except (OSError, Nonsense):
                 self.cut()
         self.cut(quietly=True)
         self.inner.close()
@@ -176,7 +181,7 @@ class Link:
         while len(self.inbox) < MOST_KEPT:
             try:
                 data = self.sock.recv(CHUNK)
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+            except NOT_NOW:
                 break
             if not data:
                 raise ConnectionResetError("closed")
@@ -234,7 +239,7 @@ class Link:
                 return
             try:
                 sent = self.sock.send(self.out)
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+            except NOT_NOW:
                 return
             del self.out[:sent]
 
