@@ -9,7 +9,7 @@ LONG_UNTIL ?=
 HEAVY_UNTIL ?=
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 10
 # A skip for want of one of these fails `make test-all`.
-HANDRAIL_TEST_REQUIRE ?= browser,bubblewrap,docker,postgres,user,microvm,gettext,frameworks,agents,bucket,s3rver,kubernetes
+HANDRAIL_TEST_REQUIRE ?= browser,bubblewrap,docker,postgres,user,microvm,gettext,frameworks,agents,bucket,s3rver,kubernetes,gvisor
 # The tests that ask the database by themselves. Of one with many cases, the first: the others ask it the same.
 ASK_DATABASE := -m "database and not (product or browser or engine or guest or agents)" --cases 1
 ASK_DATABASE += tests/approvals tests/dashboard tests/workspaces/test_schedules.py tests/workspaces/hosts/test_hints.py

@@ -19,7 +19,8 @@ CONDITIONS = (
 NAMED = ("agent", "environment", "isolation")  # those with one value, which the context has under the same name
 # What separates a workspace's programs from their host; `workspaces.provisioning.isolation` says which is stronger.
 ISOLATION = (
-    "none", "namespace", "microvm-emulated", "container", "pod-runc", "pod-gvisor", "microvm", "pod-kata",
+    "none", "namespace", "microvm-emulated", "container", "pod-runc", "container-gvisor", "pod-gvisor", "microvm",
+    "pod-kata",
 )  # fmt: skip
 UNDONE = ("inside", "outside", "not")  # by a snapshot, by a call of its own elsewhere, by nothing
 MAX_VALUES, MAX_VALUE = 100, 200

@@ -87,7 +87,7 @@ class NewEnvironment(schemas.Strict):
     name: str = Field(pattern=r"^\w[\w .-]*$", max_length=80)
     driver: str | None = Field(None, max_length=32)
     image: str | None = Field(None, max_length=200)
-    runtime_class: str | None = Field(None, max_length=63, description="of a cluster: what runs the pods")
+    runtime_class: str | None = Field(None, max_length=63, description="what runs the pods, or the containers")
     storage: Storage | None = Field(None, description="where a pod's files are while it is up")
     minimum_isolation: str | None = Field(None, max_length=20)
     repository: str | None = Field(None, max_length=500)

@@ -92,7 +92,7 @@ class RunSpec:
     phase: str = "agent"  # setup | agent
     lead: int = 0  # epoch of the runner's lead of the workspace; 0: nobody leads it, as with a template
     image: str | None = None  # digest of the root's image or layer, where `capabilities.images`
-    runtime_class: str = ""  # (with `elsewhere`) the cluster's name of what runs the pod; "": its default
+    runtime_class: str = ""  # (with `runtime_classes`) the name of what runs the pod or the container; "": the usual
     team: str = ""  # (with `elsewhere`) slug of the team among whose pods it is; "": of none
     storage: str = ""  # (with `elsewhere`) emptydir | pvc: where the files are while it is up; "": emptydir
     in_box: bool = False  # (folder only) run the programs in a box, where their calls can be held to envelopes

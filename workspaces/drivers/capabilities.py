@@ -11,7 +11,9 @@ from dataclasses import dataclass
 class Capabilities:
     """What a driver can do on any host; `Probe` says what it can do on this one."""
 
-    isolation: str  # none | namespace | container | microvm | microvm-emulated | pod-runc | pod-gvisor | pod-kata
+    # The strongest it can offer: none | namespace | container | container-gvisor | microvm | microvm-emulated |
+    # pod-runc | pod-gvisor | pod-kata
+    isolation: str
     freeze: bool  # all programs can be stopped and continued
     memory: bool  # a pause can save the memory of programs
     network: bool  # the network is cut off, or routed through a proxy
@@ -20,6 +22,7 @@ class Capabilities:
     own_kernel: bool = False  # programs run in a machine of their own, which has a memory and a disk of its own
     host_system: bool = False  # programs see the system's folders of the host, read-only
     isolation_varies: bool = False  # the level depends on the host: `Probe.isolation`
+    runtime_classes: bool = False  # an environment names what runs its programs: a RuntimeClass, an OCI runtime
     envelopes: bool = True  # programs can be held to envelopes, where the host can
     elsewhere: bool = False  # programs run on another machine: none of their processes is one of this host
     files_need_run: bool = False  # the files are on a disk of the guest, and are reached only while a Run is up
@@ -50,12 +53,14 @@ TABLE = {
         shows_snapshots=True,
     ),
     "docker": Capabilities(
-        isolation="container",
+        isolation="container-gvisor",
         freeze=True,
         memory=False,
         network=True,
         limits=True,
+        isolation_varies=True,
         envelopes=False,
+        runtime_classes=True,
         images=True,
         takes_image=True,
         agent_programs=True,
@@ -83,6 +88,7 @@ TABLE = {
         isolation_varies=True,
         files_need_run=True,
         elsewhere=True,
+        runtime_classes=True,
         images=True,
         takes_image=True,
         backend="Kubernetes cluster",

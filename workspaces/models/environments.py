@@ -59,7 +59,7 @@ class Environment(models.Model):
     version = models.PositiveIntegerField(default=1)
     driver = models.CharField(max_length=32, default=capabilities.DEFAULT)
     image = models.CharField(max_length=200, blank=True)
-    runtime_class = models.CharField(max_length=63, blank=True)  # of a cluster: what runs its pods; "": its default
+    runtime_class = models.CharField(max_length=63, blank=True)  # what runs its pods or containers; "": the usual
     storage = models.CharField(max_length=8, choices=Storage, default=Storage.EMPTYDIR, blank=True)  # of a pod's files
     build = models.JSONField(default=dict, blank=True)  # {"dockerfile", "args", "target"} of an image that is a folder
     repository = models.CharField(max_length=500, blank=True)

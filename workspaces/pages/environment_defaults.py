@@ -53,7 +53,7 @@ DEFAULTS = {
     "dockerfile": "Dockerfile",
     "build_args": NONE,
     "build_target": gettext_lazy("the last stage"),
-    "runtime_class": gettext_lazy("that of the cluster"),
+    "runtime_class": gettext_lazy("that of the cluster, or of the engine"),
     "storage": gettext_lazy("on the node"),
     "minimum_isolation": gettext_lazy("that of where it runs"),
     "setup": NONE,

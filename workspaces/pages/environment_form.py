@@ -94,7 +94,9 @@ class EnvironmentForm(AgentFields):
     runtime_class = _line(
         gettext_lazy("Runtime class"),
         max_length=63,
-        help_text=gettext_lazy("What runs the pods of a cluster, such as gvisor."),
+        help_text=gettext_lazy(
+            "What runs the pods of a cluster, such as gvisor, or the containers of an engine, such as runsc."
+        ),
     )
     storage = forms.ChoiceField(
         label=gettext_lazy("Files of a pod"),

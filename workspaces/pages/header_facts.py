@@ -25,6 +25,9 @@ ISOLATION_WORDS = {
         "Sandboxed: sees only its own folder and its allowed hosts. Shares this machine's kernel."
     ),
     "container": gettext_lazy("Container: its own file system and limits. Shares this machine's kernel."),
+    "container-gvisor": gettext_lazy(
+        "Container in gVisor, which stands between its programs and this machine's kernel. Its own file system."
+    ),
     "microvm": gettext_lazy("MicroVM: its own kernel, with hardware virtualisation."),
     "pod-runc": gettext_lazy("Pod of a cluster: its own image and limits. Shares the kernel of its node."),
     "pod-gvisor": gettext_lazy("Pod of a cluster in gVisor, which stands between its programs and the node's kernel."),

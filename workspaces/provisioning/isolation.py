@@ -10,13 +10,15 @@ from workspaces.models import Runner
 
 # Weakest first. An emulated machine (TCG) is not a security boundary.
 LEVELS = (
-    "none", "namespace", "microvm-emulated", "container", "pod-runc", "pod-gvisor", "microvm", "pod-kata",
+    "none", "namespace", "microvm-emulated", "container", "pod-runc", "container-gvisor", "pod-gvisor", "microvm",
+    "pod-kata",
 )  # fmt: skip
 IN_WORDS = {
     "none": gettext_lazy("not sandboxed"),
     "namespace": gettext_lazy("sandboxed"),
     "microvm-emulated": gettext_lazy("emulated microVM"),
     "container": gettext_lazy("container"),
+    "container-gvisor": gettext_lazy("container in gVisor"),
     "pod-runc": gettext_lazy("pod"),
     "pod-gvisor": gettext_lazy("pod in gVisor"),
     "microvm": gettext_lazy("microVM"),

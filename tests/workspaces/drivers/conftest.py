@@ -9,28 +9,29 @@ from collections import defaultdict
 
 import pytest
 
-from tests.workspaces.drivers.runs import begin, ground, limited  # noqa: F401 - fixtures
-from workspaces.drivers.base import get_driver_class
+from tests.workspaces.drivers.runs import VARIANTS, begin, capabilities_of, ground, limited  # noqa: F401 - fixtures
 from workspaces.drivers.capabilities import TABLE
 
 CONTRACT = "workspaces/drivers/test_contract.py"
 # What is about the suite, or about another user, and not about one driver.
 NOT_OF_ONE_DRIVER = {"test_all_of_this_holds_for_an_ordinary_user"}
+# A start in gVisor takes seconds, so only tests marked `also("gvisor")` are tried there, unless this says otherwise.
+EVERY_VARIANT = os.environ.get("HANDRAIL_TEST_VARIANTS") == "all"
 ran = defaultdict(set)  # driver: names of tests that passed
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs(capability): a test of the contract for drivers that have it")
+    config.addinivalue_line("markers", "also(variant): a test of the contract that a variant of a driver is tried with")
     config.addinivalue_line("markers", "lacks(capability): a test of the contract for drivers that do not have it")
 
 
 def drivers_for(marks) -> list[str]:
+    marks = [*marks]
+    also = [*VARIANTS] if EVERY_VARIANT else [mark.args[0] for mark in marks if mark.name == "also"]
+    names = [*TABLE, *also]
     wanted = {(mark.args[0], mark.name == "needs") for mark in marks if mark.name in ("needs", "lacks")}
-    return [
-        name
-        for name in TABLE
-        if all(bool(getattr(get_driver_class(name).capabilities, what)) is has for what, has in wanted)
-    ]
+    return [name for name in names if all(bool(getattr(capabilities_of(name), what)) is has for what, has in wanted)]
 
 
 def pytest_generate_tests(metafunc):
@@ -59,7 +60,7 @@ def pytest_runtest_logreport(report):
     path, _, name = report.nodeid.partition("::")
     if path.endswith(CONTRACT) and report.when == "call" and report.passed and "[" in name:
         test, _, params = name.rstrip("]").partition("[")
-        driver = next((driver for driver in TABLE if driver in params.split("-")), None)
+        driver = next((driver for driver in (*TABLE, *VARIANTS) if driver in params.split("-")), None)
         ran[driver].add(test)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.waiting import until
 from workspaces.drivers.base import ImageMissing, Limits, RunRecord, RunSpec, get_driver, get_driver_class
+from workspaces.drivers.capabilities import Capabilities
 from workspaces.drivers.docker import bundle
 from workspaces.drivers.init_client import InitClient
 from workspaces.store.guest.scan import listings
@@ -28,10 +29,25 @@ OPTIONS = {
     "microvm": {"images": os.environ.get("HANDRAIL_TEST_MICROVM_IMAGES", "")},
     "kubernetes": {"at": os.environ.get(POD_NAMESPACE, "")},
 }
+# Drivers that tests know under one more name, with the options above and these: {name: (driver, options)}.
+VARIANTS = {"gvisor": ("docker", {"runtime": "runsc"})}
+for variant, (driver, options) in VARIANTS.items():
+    OPTIONS[variant] = OPTIONS[driver] | options
 IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
+IMAGES["gvisor"] = IMAGES["docker"]
 RUNTIME_CLASS = os.environ.get("HANDRAIL_TEST_RUNTIME_CLASS", "")  # of the pods of this session; "": the default
 NO_LIMITS = Limits()
 numbers = itertools.count(1)
+
+
+def driver_name_of(name: str) -> str:
+    return VARIANTS[name][0] if name in VARIANTS else name
+
+
+def capabilities_of(name: str) -> Capabilities:
+    """What tests may expect: programs in gVisor are no processes of this host, as those of a pod are not."""
+    found = get_driver_class(driver_name_of(name)).capabilities
+    return replace(found, elsewhere=True) if name == "gvisor" else found
 
 
 def image_of(name: str) -> str:
@@ -163,7 +179,7 @@ def why_not(name: str, with_image: bool) -> str:
         return why
     with tempfile.TemporaryDirectory(prefix="probe-") as folder:
         try:
-            Blocking(get_driver(name, Path(folder), Path(folder), OPTIONS.get(name))).find_image(IMAGES[name])
+            Blocking(driver_at(name, Path(folder), Path(folder))).find_image(IMAGES[name])
         except ImageMissing as missing:
             return str(missing)
     return ""
@@ -173,7 +189,9 @@ def why_not(name: str, with_image: bool) -> str:
 def _why_not_at_all(name: str) -> str:
     """Why the driver does not work here; of a cluster its canaries say so, which are sent once."""
     with tempfile.TemporaryDirectory(prefix="probe-") as folder:
-        probe = Blocking(get_driver(name, Path(folder), Path(folder), OPTIONS.get(name))).probe()
+        if name == "gvisor":
+            lend_bundle(Path(folder))
+        probe = Blocking(driver_at(name, Path(folder), Path(folder))).probe()
         if name == "kubernetes" and probe.available:
             shutil.copytree(Path(folder, "kubernetes"), _canaries(), dirs_exist_ok=True)
     return "" if probe.available else f"{probe.reason} {probe.what_to_do}"
@@ -229,7 +247,11 @@ def workload_uid(name: str) -> int:
 
 
 def driver_of(name: str, ground: Path):
-    return get_driver(name, ground / "handrail", ground / "run", OPTIONS.get(name))
+    return driver_at(name, ground / "handrail", ground / "run")
+
+
+def driver_at(name: str, home: Path, runtime: Path):
+    return get_driver(driver_name_of(name), home, runtime, OPTIONS.get(name))
 
 
 @pytest.fixture
@@ -253,7 +275,7 @@ def begin(ground, require, request):
             OPTIONS[name]["at"] = os.environ[POD_NAMESPACE] = request.getfixturevalue("pod_namespace")
         if why := why_not(name, "image" not in fields):
             require(name, why)
-        if name == "docker":
+        if driver_name_of(name) == "docker":
             lend_bundle(ground / "handrail")
         if name == "kubernetes":
             lend_canaries(ground / "handrail")

@@ -16,11 +16,11 @@ import pytest
 
 from tests.support import CHECKOUT
 from tests.support.waiting import until
-from tests.workspaces.drivers.runs import OPTIONS, Blocking, Running, driver_of, finish
-from workspaces.drivers.base import DriverError, RunRecord, RunSpec, get_driver
+from tests.workspaces.drivers.runs import Blocking, Running, driver_at, driver_of, finish
+from workspaces.drivers.base import DriverError, RunRecord, RunSpec
 from workspaces.drivers.init_client import InitClient, InitRefused
 
-STARTS_IN = {"docker": 0.8, "kubernetes": 2.0}  # seconds, of drivers that ask an engine or a cluster
+STARTS_IN = {"docker": 0.8, "gvisor": 2.0, "kubernetes": 2.0}  # seconds, of drivers that ask an engine or a cluster
 
 
 @pytest.fixture
@@ -28,6 +28,7 @@ def run(driver_name, begin) -> Running:
     return begin(driver_name)
 
 
+@pytest.mark.also("gvisor")
 def test_a_program_works_in_the_tree(run):
     output, status = run.sh("echo hello > note; cat note; exit 3")
     assert (output, status) == ("hello\n", 3)
@@ -134,9 +135,10 @@ def test_programs_can_only_read_the_files_of_the_system(driver_name, begin):
 
 
 @pytest.mark.needs("shows_manifest")
+@pytest.mark.also("gvisor")
 def test_programs_can_only_read_the_manifest(driver_name, begin):
     run = begin(driver_name, manifest=b"first, longer\n")
-    look = "cat .handrail/manifest.json; stat -c %u .handrail/manifest.json"
+    look = "cat .handrail/manifest.json; find .handrail/manifest.json -printf '%U\\n'"
     assert run.sh(look) == (f"first, longer\n{run.sh('id -u')[0]}", 0)
     for attempt in (
         "echo x >> manifest.json",
@@ -205,6 +207,7 @@ def test_a_new_runner_finds_the_run_and_its_programs(run):
     until(lambda: [process.argv for process in run.again().processes(owner)] == [("sleep", "61")])
 
 
+@pytest.mark.also("gvisor")
 def test_a_run_outlives_the_runner_that_started_it(run):
     script = textwrap.dedent("""
         import asyncio, os, signal, sys
@@ -295,6 +298,7 @@ def test_open_files_of_the_tree_are_named(run):
     assert process.cwd == run.owner.address.cwd
 
 
+@pytest.mark.also("gvisor")
 def test_a_client_that_dies_ends_what_it_started_and_nothing_else(run):
     run.leave("exec sleep 64")
     with InitClient(run.owner.address.socket) as init:
@@ -312,6 +316,7 @@ def test_ending_a_program_takes_its_children_even_if_they_refuse(run):
     until(lambda: run.commands() == [])
 
 
+@pytest.mark.also("gvisor")
 def test_a_terminal_is_one_and_resizes(run):
     with InitClient(run.owner.address.socket) as init:
         started = run.begin(init, "tty > name; stty size; ps -o tty= -p $$ > /dev/null", stdio="pty", cols=132, rows=43)
@@ -319,6 +324,7 @@ def test_a_terminal_is_one_and_resizes(run):
     assert (run.tree / "name").read_text().startswith("/dev/pts/")
 
 
+@pytest.mark.also("gvisor")
 def test_descriptors_can_be_handed_in(run):
     read_end, write_end = os.pipe()
     with open(os.devnull) as null, InitClient(run.owner.address.socket) as init:
@@ -397,6 +403,7 @@ def test_a_run_that_is_alive_is_not_cleared(run):
     assert run.sh("echo here") == ("here\n", 0)
 
 
+@pytest.mark.also("gvisor")
 def test_clear_leaves_nothing_but_the_tree(run):
     run.do.stop(run.owner, grace_s=0.0)
     run.do.clear(run.owner)
@@ -409,11 +416,11 @@ def test_a_copy_of_its_home_clears_nothing_of_the_original(run):
     run.leave("exec sleep 70")
     copied = run.ground / "copied"
     subprocess.run(["cp", "-a", run.driver.home, copied], check=True)
-    other = Blocking(get_driver(run.name, copied, run.ground / "run-of-copy", OPTIONS.get(run.name)))
+    other = Blocking(driver_at(run.name, copied, run.ground / "run-of-copy"))
     for owner in other.records():  # as a runner does with what is over
         if not other.alive(owner):
             other.clear(owner)
-    if run.name == "docker":
+    if run.driver.name == "docker":
         assert other.driver.sweep() == []
     assert run.sh("echo on") == ("on\n", 0)
     until(lambda: "sleep 70" in run.commands())
@@ -439,6 +446,7 @@ def test_a_tree_says_whose_new_files_are(run):
     assert (run.driver.file_owner(200), run.driver.file_owner(None)) == (own, None)
 
 
+@pytest.mark.also("gvisor")
 def test_its_listening_sockets_are_those_of_its_network(run):
     assert all("local_address" in table for table in run.driver.tcp_tables(run.owner))
     assert bool(run.driver.tcp_tables(run.owner)) is run.driver.capabilities.network
@@ -483,6 +491,7 @@ def test_a_frozen_run_starts_nothing(run):
 
 
 @pytest.mark.needs("freeze")
+@pytest.mark.also("gvisor")
 def test_what_was_stopped_before_stays_stopped_after(run):
     run.leave("kill -STOP $$; touch woken")
     until(lambda: [process.state for process in run.do.processes(run.owner)] == ["T"])

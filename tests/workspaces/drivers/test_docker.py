@@ -317,7 +317,7 @@ def test_what_a_build_needs_is_read_before_it_is_begun(tmp_path, text, bases):
 def runtimes(tmp_path_factory) -> dict[str, Path]:
     """Programs that an engine takes for other runtimes: each writes down what it is asked, and lets runc do it."""
     folder = tmp_path_factory.mktemp("runtimes")
-    made = {name: folder / name for name in ("told", "runsc")}
+    made = {name: folder / name for name in ("told", "kata")}
     for program in made.values():
         program.write_text(f'#!/bin/sh\necho "$@" >> {program}.asked\nexec runc "$@"\n')
         program.chmod(0o755)
@@ -412,10 +412,10 @@ def test_a_runtime_that_is_set_starts_every_container(own, own_engine, runtimes,
         other.end()
 
 
-def test_a_runtime_with_a_kernel_of_its_own_is_refused_before_anything_is_made(own, own_engine, runtimes, ground):
-    options = {"address": own_engine.address, "runtime": "runsc"}
+def test_a_runtime_with_a_machine_of_its_own_is_refused_before_anything_is_made(own, own_engine, runtimes, ground):
+    options = {"address": own_engine.address, "runtime": "kata"}
     probe = Blocking(get_driver("docker", ground / "handrail", ground / "run", options)).probe()
     assert probe.available is False
-    assert probe.reason.startswith("runsc (gVisor) runs programs on a kernel of its own")
+    assert probe.reason.startswith("Kata Containers runs programs on a kernel of its own")
     assert "microvm" in probe.what_to_do
-    assert not Path(f"{runtimes['runsc']}.asked").exists()
+    assert not Path(f"{runtimes['kata']}.asked").exists()

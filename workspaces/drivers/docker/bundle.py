@@ -4,7 +4,8 @@
     BUNDLE/native/…                       the dynamic loader, as `loader` too, and the shared libraries, with the host's
                                           C library
     BUNDLE/init.pyz                       our init
-    BUNDLE/run/                           mount point for the folder of one Run
+    BUNDLE/keeper.pyz                     the keeper of a container in gVisor, with the init in it (`inside/`)
+    BUNDLE/run/, BUNDLE/once/             mount points for folders of one Run
 
 It is started by its own loader, without the image's ld.so.cache and ld.so.preload (`container.PRELOAD`), so that
 nothing is loaded from the image. It is made once for each interpreter and init, in a temporary folder that is then
@@ -23,10 +24,11 @@ import tempfile
 from pathlib import Path
 
 from ..base import DriverError
-from ..program_archive import INIT, init_archive, init_modules, write_program
+from ..program_archive import INIT, archive, init_archive, init_modules, write_program
 
 LOADER = "loader"  # its name is the same on every host
 AT = "/.handrail"  # mount point in containers
+HERE = Path(__file__).parent
 # Finds everything that the init loads, including the modules it loads only to print a traceback.
 GATHER = """
 import io, json, os, runpy, sys, traceback
@@ -75,9 +77,17 @@ def find_or_make(cache: Path) -> Path:
     return place
 
 
-def command(at: str) -> list[str]:
-    """Return the command that starts the bundle's init where it is mounted at `at`; append its arguments."""
-    return [*python(at), "-I", "-S", "-B", "-X", "utf8", f"{at}/init.pyz"]
+def command(at: str, program: str = "init.pyz") -> list[str]:
+    """Return the command that starts a program of the bundle where it is mounted at `at`; append its arguments."""
+    return [*python(at), "-I", "-S", "-B", "-X", "utf8", f"{at}/{program}"]
+
+
+def keeper_modules() -> dict[str, Path]:
+    """Return {name in the keeper's archive: source}."""
+    remote = HERE.parent / "remote"
+    shared = ("base_agent", "base_keeper", "conversations", "kernel", "link", "mux")
+    own = {path.name: path for path in sorted((HERE / "inside").glob("*.py"))}
+    return own | {f"{name}.py": remote / f"{name}.py" for name in shared} | init_modules()
 
 
 def python(at: str) -> list[str]:
@@ -89,7 +99,7 @@ def _key(program: Path) -> str:
     """Return a hash of the interpreter, the init and this module, which names the bundle."""
     state = program.stat()
     parts = (sys.version, str(program), state.st_size, state.st_mtime_ns)
-    sources = [*init_modules().values(), INIT / "__main__.py", Path(__file__)]
+    sources = [*keeper_modules().values(), INIT / "__main__.py", Path(__file__)]
     content = "\n".join(map(str, parts)).encode() + b"".join(path.read_bytes() for path in sources)
     return hashlib.sha256(content).hexdigest()[:16]
 
@@ -97,6 +107,7 @@ def _key(program: Path) -> str:
 def _make(program: Path, place: Path) -> None:
     place.mkdir()
     write_program(place / "init.pyz", init_archive())
+    write_program(place / "keeper.pyz", archive(keeper_modules()))
     gathered = subprocess.run(
         [program, "-I", "-S", "-c", GATHER, place / "init.pyz"], capture_output=True, text=True, timeout=60, env={}
     )
@@ -104,7 +115,7 @@ def _make(program: Path, place: Path) -> None:
         raise ValueError(gathered.stderr.strip()[-300:])
     found = json.loads(gathered.stdout)
     prefix, loader = Path(found["prefix"]), found["loader"][0]
-    for folder in ("bin", "native", "run", os.path.relpath(found["dynload"], prefix)):
+    for folder in ("bin", "native", "run", "once", os.path.relpath(found["dynload"], prefix)):
         (place / folder).mkdir(parents=True, exist_ok=True)
     _copy(found["program"], place / "bin" / "python3", 0o755)
     for name in (os.path.basename(loader), LOADER):

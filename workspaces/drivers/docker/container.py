@@ -14,22 +14,23 @@ from .bundle import AT
 # What apt-get and dpkg need to install packages as the container's root.
 SETUP_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP", "SETGID", "SETUID"]
 SHARED_MEMORY = 512 << 20
+CANARY_MEMORY = 512 << 20
 # Every dynamic loader reads it, the bundle's too. An empty one is mounted: the image's could load a library into our
 # init.
 PRELOAD = "ld.so.preload"
 SUPPORTED = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}  # limit → its field in `docker info`
 
 
-def settings(spec: RunSpec, image: dict) -> dict:
-    """Return the create_container() arguments for the first process."""
-    init = [*bundle.command(AT), "--door", f"{AT}/run/door"]
+def settings(spec: RunSpec, image: dict, *, keeper: bool = False) -> dict:
+    """Return the create_container() arguments for the first process: our init, or in gVisor the keeper with it."""
+    init = [*bundle.command(AT, "keeper.pyz"), "keep"] if keeper else [*bundle.command(AT), "--door", f"{AT}/run/door"]
     if spec.phase == "setup":
         init += ["--give-back", str(spec.uid), str(spec.uid)]
     elif spec.system_files:
         # If the image had a symlink at the mount point, the mount would land behind it, perhaps in a folder that the
         # agent can move away.
         init += ["--no-links", *(f"/etc/{name}" for name in system_folders(spec))]
-    if (limit := own_limit(spec)) is not None:
+    if not keeper and (limit := own_limit(spec)) is not None:
         init += ["--max-processes", str(limit)]
     brought = {entry.partition("=")[0] for entry in image["Config"].get("Env") or ()}
     return {
@@ -45,6 +46,32 @@ def settings(spec: RunSpec, image: dict) -> dict:
         "stop_timeout": 1,  # if the engine stops it: the init ignores every signal but SIGKILL
         "healthcheck": {"test": ["NONE"]},  # the engine would start processes without our init
     }
+
+
+def in_gvisor(spec: RunSpec, host: dict, once: Path) -> dict:
+    """Return `host_settings` for a container in gVisor. `once`: the folder of what its keeper reads and removes."""
+    # The engine's limit would count threads of gVisor itself, which ends when it cannot start one. The keeper listens
+    # to 127.0.0.1:80 for the programs.
+    changed = {"pids_limit": None, "sysctls": {"net.ipv4.ip_unprivileged_port_start": "0"}}
+    return host | changed | {"mounts": [*host["mounts"], _bind(once, f"{AT}/once")]}
+
+
+def canary_settings(place: Path) -> dict:
+    """Return the create_host_config() arguments of a canary: as a workspace's, but for its folders and its root."""
+    return {
+        "mounts": [_bind(place, AT, read_only=True)],
+        "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
+        "network_mode": "none",
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "mem_limit": CANARY_MEMORY,
+        "restart_policy": {"Name": "no"},
+    }
+
+
+def first_uid(spec: RunSpec) -> int:
+    """Return the user of the first process."""
+    return 0 if spec.phase == "setup" else spec.uid
 
 
 def host_settings(spec: RunSpec, place: Path, shown: Path, info: dict) -> dict:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -21,9 +20,6 @@ from pathlib import Path
 
 from docker import APIClient
 from docker.errors import APIError, NotFound
-
-from dashboard.files.locks import is_locked
-from workspaces.envelope import landlock
 
 from .. import cgroups
 from ..base import (
@@ -38,12 +34,14 @@ from ..base import (
     RunSpec,
 )
 from ..capabilities import TABLE
-from ..local import START_S, LocalDriver, lead_of, listen
+from ..local import START_S, lead_of, listen
 from ..processes import boot_id, start_time, this_host
 from ..sandbox.driver import own
-from . import bundle, container
-from .engine import INSTALLATION, LOST, RUN, WORKSPACE, Engine, EngineLost, runs
+from . import bundle, container, probing, runtimes
+from .engine import INSTALLATION, LOST, RUN, WORKSPACE, Engine, EngineLost, runs, why_init_failed
 from .images import Images
+from .kept import Kept
+from .runtimes import Canaries, Runtime
 
 GIVE_BACK_S = 300.0
 PAUSED_BY_DOCKER = (
@@ -51,10 +49,9 @@ PAUSED_BY_DOCKER = (
     "`docker unpause {}` lets them continue."
 )
 KILLED = 128 + signal.SIGKILL  # the exit status of a container whose first process was killed
-OWN_KERNEL = {"runsc": "runsc (gVisor)", "kata": "Kata Containers"}  # {part of a runtime's program: display name}
 
 
-class DockerDriver(LocalDriver):
+class DockerDriver(Kept):
     name = "docker"
     unit = "container"
     capabilities = TABLE[name]
@@ -65,6 +62,7 @@ class DockerDriver(LocalDriver):
         self.engine = Engine(address, self.home / "docker")
         self.images = Images(self.engine, tuple(self.options.get("pull_from") or ()))
         self.oci_runtime = self.options.get("runtime") or None
+        self.canaries = Canaries(self.engine, self.home / "docker")
 
     # Verbs
 
@@ -128,6 +126,8 @@ class DockerDriver(LocalDriver):
     def _launch(self, spec: RunSpec, folder: Path, lock: int) -> RunRecord:
         """Write the record, bring the container up and return the completed record; forget both on an error."""
         image = self.images.find(spec.image)
+        if self._runtime_of(spec).kind:
+            return self._launch_kept(spec, folder, lock)
         record = RunRecord(
             driver=self.name,
             run_id=spec.run_id,
@@ -151,6 +151,35 @@ class DockerDriver(LocalDriver):
         except DriverError:
             self._forget(record)
             raise
+
+    def _runtime_of(self, spec: RunSpec) -> Runtime:
+        """Return the runtime of a Run; raise DriverError if the engine lacks it, or it cannot do what the Run needs."""
+        with self.engine.talk() as client:
+            info = client.info()
+        found = runtimes.choose(info, spec.runtime_class or self.oci_runtime)
+        if found.kind and spec.phase == "setup" and not self.canaries.facts(found, info).get("layers", True):
+            raise DriverError(runtimes.NO_LAYERS.format(found.name))
+        return found
+
+    def _launch_kept(self, spec: RunSpec, folder: Path, lock: int) -> RunRecord:
+        try:
+            return super()._launch(spec, folder, lock)
+        except EngineLost:
+            raise  # the container's state is unknown; keep the record, so that a later call can find out
+        except DriverError:
+            if (record := self._read(spec.run_id)) is not None:
+                self._kill(record)
+                self._forget(record)
+            raise
+
+    def _create(self, client: APIClient, spec: RunSpec, image: dict, shown: Path, once: Path) -> str:
+        return client.create_container(**self._description(client, spec, image, shown, client.info(), once))["Id"]
+
+    def _start_created(self, client: APIClient, made: str) -> None:
+        try:
+            client.start(made)
+        except APIError as error:
+            raise DriverError(self._explain_start(error)) from error
 
     def _bring_up(self, spec: RunSpec, record: RunRecord, image: dict, folder: Path, lock: int) -> RunRecord:
         """Create and start the container, hand the socket and the lock to its init, and wait for the hello."""
@@ -177,7 +206,7 @@ class DockerDriver(LocalDriver):
                 listener.close()
                 hello = self._hello(record, lambda: runs(client.inspect_container(made)))
                 if hello is None:
-                    raise DriverError(_why_init_failed(client, made))
+                    raise DriverError(why_init_failed(client, made))
             except APIError as error:
                 raise DriverError(self._explain_start(error)) from error
             finally:
@@ -195,16 +224,20 @@ class DockerDriver(LocalDriver):
                 return door.accept()[0]
             if not runs(client.inspect_container(container)):
                 break
-        raise DriverError(_why_init_failed(client, container))
+        raise DriverError(why_init_failed(client, container))
 
-    def _description(self, client: APIClient, spec: RunSpec, image: dict, shown: Path, info: dict) -> dict:
-        """Return the arguments of create_container()."""
+    def _description(
+        self, client: APIClient, spec: RunSpec, image: dict, shown: Path, info: dict, once: Path | None = None
+    ) -> dict:
+        """Return the arguments of create_container(); with `once` of a container that has a keeper."""
         place = bundle.find_or_make(self.home / "docker")
         host = container.host_settings(spec, place, shown, info)
-        return container.settings(spec, image) | {
+        if once is not None:
+            host = container.in_gvisor(spec, host, once)
+        return container.settings(spec, image, keeper=once is not None) | {
             "name": self.engine.name_of(spec.run_id),
             "labels": {INSTALLATION: self.engine.installation, RUN: spec.run_id, WORKSPACE: spec.workspace_id},
-            "host_config": client.create_host_config(**host, runtime=self.oci_runtime),
+            "host_config": client.create_host_config(**host, runtime=spec.runtime_class or self.oci_runtime),
             "use_config_proxy": False,
         }
 
@@ -220,12 +253,12 @@ class DockerDriver(LocalDriver):
     # Life and end
 
     def _alive(self, record: RunRecord) -> bool:
-        if record.host != this_host():
-            raise DriverError(f"This Run belongs to the host {record.host}; only that host can tell.")
+        if self._is_kept(record):
+            return self._lives_kept(record)
+        if super()._alive(record):
+            return True
         if record.boot_id != boot_id():
             return False
-        if is_locked(self._folder(record.run_id) / "lock"):
-            return True
         # No init holds the lock. Only the engine knows whether one is about to start.
         with self.engine.talk() as client:
             found = self.engine.find(client, record.run_id)
@@ -264,6 +297,8 @@ class DockerDriver(LocalDriver):
             self.engine.wait_for_end(client, record.run_id)
 
     def _kill(self, record: RunRecord) -> None:
+        if self._is_kept(record) and record.pid is not None:
+            super()._kill(record)  # the bridge
         try:
             with self.engine.talk() as client:
                 found = self.engine.find(client, record.run_id)
@@ -274,6 +309,10 @@ class DockerDriver(LocalDriver):
                 with contextlib.suppress(NotFound):
                     client.kill(found["Id"])
         except EngineLost:
+            if self._is_kept(record):
+                if not self._kill_without_engine(record):
+                    raise
+                return
             # Kill the init directly. It is pid 1 of a pid namespace, so the kernel kills everything in it.
             known = record.pid and record.start_time
             if not known or os.getuid() != 0 or start_time(record.pid) != record.start_time:
@@ -301,87 +340,21 @@ class DockerDriver(LocalDriver):
     # This host
 
     def _probe(self) -> Probe:
-        reach = (
-            "let Handrail's user reach its socket (group docker, which is as good as root), or name another socket in "
-            "HANDRAIL_DOCKER_HOST."
-        )
-        install = f"Install Docker on this host (Debian: `apt install docker.io`) and {reach}"
-        if not self.engine.address.startswith("unix://"):
-            reason = f"{self.engine.address} is no socket of this host, and containers are shown folders of this host."
-            return Probe(False, reason, install)
-        try:
-            with self.engine.talk(timeout=10) as client:
-                info = client.info()
-                has_base = bool(client.images("handrail/base"))
-            bundle.find_or_make(self.home / "docker")
+        found = probing.probe(self.engine, self.canaries, self.oci_runtime)
+        with contextlib.suppress(DriverError):
             self.sweep()
-        except EngineLost as error:
-            if "Permission denied" in str(error):
-                return Probe(False, str(error), f"{reach[0].upper()}{reach[1:]}")
-            is_installed = shutil.which("docker") or shutil.which("dockerd")
-            start = "Start it: `systemctl start docker`, or name another socket in HANDRAIL_DOCKER_HOST."
-            return Probe(False, str(error), start if is_installed else install)
-        except DriverError as error:
-            return Probe(False, str(error), install)
-        reason, what_to_do = self._unfit(info)
-        if reason:
-            return Probe(False, reason, what_to_do)
-        limits = frozenset(limit for limit, key in container.SUPPORTED.items() if info.get(key))
-        notes = [f"Docker {info.get('ServerVersion')}, runtime {self.oci_runtime or info.get('DefaultRuntime')}."]
-        if missing := [name for name in ("memory", "cpus", "pids") if name not in limits]:
-            notes.append(f"Limits for {', '.join(missing)} cannot be enforced by this engine.")
-        if not has_base:
-            notes.append("There is no handrail/base image yet; `make images` builds it.")
-        # Neither a user namespace nor a mount is allowed in a container, so programs cannot get views of their own.
-        abilities = {"landlock": landlock.abi(), "seccomp": True, "mount_view": False}
-        return Probe(True, notes=tuple(notes), limits=limits, envelope=abilities)
+        return found
 
-    def _unfit(self, info: dict) -> tuple[str, str]:
-        """Return (reason, what to do) if this engine cannot provide what the driver promises, else ("", "")."""
-        if info.get("OSType") != "linux":
-            return "This engine runs no Linux containers.", "Use a Docker engine on Linux."
-        if container.has(info, "rootless"):
-            return (
-                "This engine is rootless: a workspace's files would belong to users of its own.",
-                "Use the host's ordinary engine, or the sandbox, which needs no root.",
-            )
-        if not container.has(info, "seccomp") or container.has(info, "seccomp,profile=unconfined"):
-            return (
-                "This engine starts containers without a seccomp filter.",
-                "Start it with its built-in profile, on a kernel that has seccomp.",
-            )
-        if self.oci_runtime and self.oci_runtime not in info.get("Runtimes", {}):
-            known = ", ".join(sorted(info.get("Runtimes", {})))
-            return (
-                f"This engine has no runtime {self.oci_runtime!r}; it has {known}.",
-                "Register it in the engine's daemon.json, or set HANDRAIL_DOCKER_RUNTIME to another, or to nothing.",
-            )
-        return _own_kernel(info.get("Runtimes", {}).get(self.oci_runtime or info.get("DefaultRuntime"), {}))
+    # The network of a Run in gVisor is no namespace of this host
 
+    async def listeners(self, record: RunRecord) -> list[socket.socket] | None:
+        return await super().listeners(record) if self._is_kept(record) else None
 
-def _own_kernel(runtime: dict) -> tuple[str, str]:
-    """Return (reason, what to do) if the runtime has a kernel of its own, else ("", "").
+    async def dial(self, record: RunRecord, port: int) -> socket.socket | None:
+        return await super().dial(record, port) if self._is_kept(record) else None
 
-    It is recognized by its program, since the engine's configuration can give it any name.
-    """
-    program = f"{Path(runtime.get('path', '')).name} {runtime.get('runtimeType', '')}"
-    name = next((words for part, words in OWN_KERNEL.items() if part in program), "")
-    if not name:
-        return "", ""
-    return (
-        f"{name} runs programs on a kernel of its own, through which the first process of a workspace cannot be handed "
-        "its socket.",
-        "Set HANDRAIL_DOCKER_RUNTIME to runc, crun, or nothing. For a kernel of their own, workspaces have the driver "
-        "microvm.",
-    )
-
-
-def _why_init_failed(client: APIClient, container: str) -> str:
-    """Return a sentence on why the container's init did not come up."""
-    log = client.logs(container, tail=20).decode(errors="replace").strip()
-    state = client.inspect_container(container)["State"]
-    said = state.get("Error") or (log.splitlines() or [f"exit {state.get('ExitCode')}, and it said nothing"])[-1]
-    return f"The container's init process did not start: {said[:300]}"
+    def tcp_tables(self, record: RunRecord) -> list[str]:
+        return self._tables_of_kept(record) if self._is_kept(record) else super().tcp_tables(record)
 
 
 def _peer(caller: socket.socket) -> dict:

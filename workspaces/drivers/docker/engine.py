@@ -143,6 +143,14 @@ def runs(container: dict) -> bool:
     return container["State"]["Status"] in ("running", "paused", "restarting")
 
 
+def why_init_failed(client: APIClient, container: str) -> str:
+    """Return a sentence on why the container's init did not come up."""
+    log = client.logs(container, tail=20).decode(errors="replace").strip()
+    state = client.inspect_container(container)["State"]
+    said = state.get("Error") or (log.splitlines() or [f"exit {state.get('ExitCode')}, and it said nothing"])[-1]
+    return f"The container's init process did not start: {said[:300]}"
+
+
 def _cause(error: BaseException) -> str:
     """Return the innermost cause as text, without the reprs of the wrapping exceptions."""
     while (deeper := error.__cause__ or error.__context__) is not None:

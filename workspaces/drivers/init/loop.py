@@ -8,7 +8,17 @@ import struct
 import sys
 import time
 
-from .processes import continue_helpers, members, processes, send_signal, signal_all, stop_all, tasks, write_proc
+from .processes import (
+    continue_helpers,
+    members,
+    processes,
+    send_signal,
+    signal_all,
+    stop_all,
+    tasks,
+    tcp_tables,
+    write_proc,
+)
 from .protocol import PROTOCOL, Client, Refused
 from .spawn import shell, spawn
 from .terminals import resize
@@ -311,6 +321,9 @@ class Init:
 
     def op_tasks(self, client, request, fds):
         return {"tasks": tasks()}
+
+    def op_tcp_tables(self, client, request, fds):
+        return {"tables": tcp_tables()}
 
     # Freeze, thaw, stop
 

@@ -88,6 +88,18 @@ def tasks():
     return found
 
 
+def tcp_tables():
+    """Return the contents of /proc/net/tcp and tcp6, as far as there are such."""
+    found = []
+    for name in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/net/{name}") as file:
+                found.append(file.read())
+        except OSError:
+            continue  # no IPv6
+    return found
+
+
 def members(pid, known=frozenset()):
     """Return the (pid, start time) of the program's session, its descendants, and those of `known`; parents first.
 

@@ -95,6 +95,13 @@ def options_of(arguments):
     return options
 
 
+def refuse_links(options):
+    """Exit if a path of --no-links is a symlink, or leads through one."""
+    for path in options.get("--no-links", ()):
+        if os.path.realpath(path) != path:
+            raise SystemExit(f"{path} must not be a link: programs could exchange what it leads to")
+
+
 def print_abilities():
     from .held_programs import ring  # deferred: an init loads it when the first program is to be held
 
@@ -110,9 +117,7 @@ def main():
     else:
         listen_fd, lock_fd = int(sys.argv[1]), int(sys.argv[2])
     options = options_of(sys.argv[3:])
-    for path in options.get("--no-links", ()):
-        if os.path.realpath(path) != path:
-            raise SystemExit(f"{path} must not be a link: programs could exchange what it leads to")
+    refuse_links(options)
     keep = {0, 1, 2, listen_fd, lock_fd}
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in keep:

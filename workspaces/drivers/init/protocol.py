@@ -25,6 +25,7 @@ refused, for ever.
   end        pid, grace_s               SIGTERM to all of these, SIGKILL after the grace
   processes  open                       → processes: [{pid, ppid, session, state, argv, cwd, open}]
   tasks      -                          → tasks: processes and threads of the Run, its init included
+  tcp_tables -                          → tables: the contents of /proc/net/tcp and tcp6
   freeze     -                          stop all programs; answered when all threads are stopped
   thaw       -                          continue the programs that `freeze` stopped
   quiet      grace_s                    end all programs and refuse new ones; answered when none is left

@@ -244,17 +244,19 @@ def _check_together(fields: dict, base: Environment | None, team: Team):
 
 
 def _check_pod(fields: dict, driver: str, runtime_class: str):
-    """Problem 422 for what only pods have, and for a pod whose image names no digest."""
-    is_pod = capabilities.of(driver).elsewhere
-    for field, plain in (("runtime_class", ""), ("storage", Storage.EMPTYDIR)):
-        if not is_pod and fields.get(field, plain) not in ("", plain):
-            raise invalid("Only pods have a runtime class and a storage.", field=field)
+    """Problem 422 for what only pods or containers have, and for a pod whose image names no digest."""
+    is_pod, has_classes = capabilities.of(driver).elsewhere, capabilities.of(driver).runtime_classes
+    if runtime_class and not has_classes and {"runtime_class", "driver"} & fields.keys():
+        raise invalid("Only pods and containers have a runtime class.", field="runtime_class")
+    if not is_pod and fields.get("storage", Storage.EMPTYDIR) not in ("", Storage.EMPTYDIR):
+        raise invalid("Only pods have a storage.", field="storage")
     if is_pod and (image := fields.get("image")) and images.PINNED not in image:
         raise invalid("The image of a pod is named with its digest: NAME@sha256:…", field="image")
-    if is_pod and runtime_class and {"runtime_class", "driver"} & fields.keys():
+    if has_classes and runtime_class and {"runtime_class", "driver"} & fields.keys():
         known = isolation.runtime_classes(driver)
         if known and runtime_class not in known:
-            words = f"The cluster has no runtime class {runtime_class!r}; it has: {', '.join(known)}."
+            words = f"No {capabilities.of(driver).backend} has the runtime class {runtime_class!r}; there are: "
+            words += f"{', '.join(known)}."
             raise invalid(words, field="runtime_class")
 
 
