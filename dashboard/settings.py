@@ -183,16 +183,18 @@ HANDRAIL_DOCKER_RUNTIME = env("HANDRAIL_DOCKER_RUNTIME")
 # Registries from which images that an environment names by digest are pulled.
 HANDRAIL_PULL_FROM = env_hosts("HANDRAIL_PULL_FROM")
 # The namespace of workspaces' pods, with a context of the kubeconfig if it is not the current one; whether each team
-# has one of its own beside it; and what makes the pods.
+# has one of its own beside it; what makes the pods; and how many wait for a workspace of each environment in use.
 HANDRAIL_KUBERNETES = env_namespace("HANDRAIL_KUBERNETES")
 HANDRAIL_KUBERNETES_NAMESPACES = env_choice("HANDRAIL_KUBERNETES_NAMESPACES", ("team", "shared"), "team")
 HANDRAIL_KUBERNETES_SOURCE = env_choice("HANDRAIL_KUBERNETES_SOURCE", ("pods", "agent-sandbox"), "pods")
+HANDRAIL_KUBERNETES_WARM = env_int("HANDRAIL_KUBERNETES_WARM", 0, most=100)
 # Options of drivers: {driver: {option: value}}.
 HANDRAIL_DRIVERS = {
     "kubernetes": {
         "at": HANDRAIL_KUBERNETES,
         "namespaces": HANDRAIL_KUBERNETES_NAMESPACES,
         "source": HANDRAIL_KUBERNETES_SOURCE,
+        "warm": HANDRAIL_KUBERNETES_WARM,
     },
     "docker": {
         "address": HANDRAIL_DOCKER_HOST,

@@ -17,7 +17,7 @@ ALL = NEEDED | {
     "env": {"AWS_REGION": "us-east-1"},
     "imagePullSecrets": ["registry"],
     "ingress": {"enabled": True, "tlsSecret": "certificate", "className": "nginx"},
-    "workspaces": {"source": "agent-sandbox"},
+    "workspaces": {"source": "agent-sandbox", "warm": 2},
 }
 VERSIONS = ("1.30", "1.34")
 
@@ -62,6 +62,8 @@ def test_each_object_is_valid(values, version):
         ({"image": ""}, "image"),
         ({"publicUrl": "https://handrail.example.org/desk"}, "publicUrl"),
         ({"workspaces": {"source": "vms"}}, "source"),
+        ({"workspaces": {"source": "pods", "warm": 2}}, "warm"),
+        ({"workspaces": {"source": "agent-sandbox", "warm": 200}}, "warm"),
         ({"workspaces": {"namespaces": "pods"}}, "namespaces"),
         ({"web": {"replicas": 0}}, "replicas"),
         ({"bucket": "handrail"}, "bucket"),
@@ -159,6 +161,9 @@ def test_a_runner_may_not_enter_a_pod():
     resources = [each for rule in rules for each in rule["resources"]]
     assert "pods/exec" not in resources
     assert "sandboxclaims" in resources
+    of_sandboxes = [rule for rule in rules if any("agents.x-k8s.io" in group for group in rule["apiGroups"])]
+    assert {verb for rule in of_sandboxes for verb in rule["verbs"]} == {"get", "list", "create", "delete", "patch"}
+    assert [rule["resources"] for rule in of_sandboxes if "list" in rule["verbs"]] == [["sandboxwarmpools"]]
     plain = rendered(NEEDED)["ClusterRole", "handrail-desk-handrail-workspaces"]["rules"]
     assert not [rule for rule in plain if "agents.x-k8s.io" in rule["apiGroups"]]
 

@@ -94,6 +94,7 @@ class RunSpec:
     image: str | None = None  # digest of the root's image or layer, where `capabilities.images`
     runtime_class: str = ""  # (with `runtime_classes`) the name of what runs the pod or the container; "": the usual
     team: str = ""  # (with `elsewhere`) slug of the team among whose pods it is; "": of none
+    environment: str = ""  # (with `elsewhere`) id of the environment, for whose later Runs something may be kept ready
     storage: str = ""  # (with `elsewhere`) emptydir | pvc: where the files are while it is up; "": emptydir
     in_box: bool = False  # (folder only) run the programs in a box, where their calls can be held to envelopes
     shown_at: Path | None = None  # (with `in_box`) the path of `workspace` as its programs see it; None: its own
@@ -295,8 +296,11 @@ class Driver:
         """Start the Run from its saved memory, which is consumed. After an error, `start` boots it instead."""
         raise DriverError("Pausing keeps no memory in this kind of workspace.")
 
-    async def warm(self, spec: RunSpec) -> bool:
-        """Make later starts with a spec like this faster, if the driver can; True if it did something now."""
+    async def warm(self, spec: RunSpec, *, is_new: bool = True) -> bool:
+        """Make later starts with a spec like this faster, if the driver can; True if it did something now.
+
+        `is_new`: the workspace was just made, so that the spec is what its environment says today.
+        """
         return False
 
     async def discard_memory(self, spec: RunSpec) -> bool:

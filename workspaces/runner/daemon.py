@@ -211,16 +211,16 @@ class Daemon:
             return driver.capabilities.isolation
         return isolation.of_class(found, environment.runtime_class).get("isolation") or "none"
 
-    def warm(self, driver, spec):
+    def warm(self, driver, spec, *, is_new: bool):
         """Prepare fast later starts like this one in the background; one task at a time for each driver."""
         if driver.name not in self._warming:
-            self._warming[driver.name] = asyncio.create_task(self._warm(driver, spec))
+            self._warming[driver.name] = asyncio.create_task(self._warm(driver, spec, is_new))
 
-    async def _warm(self, driver, spec):
+    async def _warm(self, driver, spec, is_new: bool):
         try:
-            await driver.warm(spec)
+            await driver.warm(spec, is_new=is_new)
         except (DriverError, OSError) as error:
-            logger.warning("%s has no template to start from: %s", driver.name, error)
+            logger.warning("%s keeps nothing ready for later starts: %s", driver.name, error)
         finally:
             self._warming.pop(driver.name, None)
 

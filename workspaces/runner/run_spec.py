@@ -38,6 +38,7 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
         image=workspace.base.get("layer_digest") or workspace.base.get("digest"),
         runtime_class=workspace.environment.runtime_class,
         team=workspace.team.slug,
+        environment=str(workspace.environment_id),
         storage=workspace.environment.storage,
         agent_programs=agent_programs.folders_for(workspace.environment) if phase == "agent" else {},
         system_files=system_files_of(workspace) if phase == "agent" and network.reaches_handrail(workspace) else {},

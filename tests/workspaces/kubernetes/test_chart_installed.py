@@ -10,8 +10,10 @@ from helm_python import Chart, Config
 from tests.support import CHECKOUT
 from tests.support.kubernetes import kubeconfig_of
 from tests.support.waiting import until
-from workspaces.drivers.base import DriverError
+from tests.workspaces.drivers.runs import Blocking, lend_canaries, workload_uid
+from workspaces.drivers.base import DriverError, RunSpec
 from workspaces.drivers.kubernetes.cluster import Cluster
+from workspaces.drivers.kubernetes.driver import KubernetesDriver
 from workspaces.drivers.kubernetes.namespaces import TEAM, Namespaces, _copy
 
 numbers = itertools.count(1)
@@ -45,9 +47,9 @@ VALUES = {"publicUrl": "https://handrail.example.org", "runner": {"replicas": 1,
 
 
 @contextmanager
-def installed(kubernetes, image: str, desk: str, workspaces: str):
-    """The chart as the release `desk`, in place for the block."""
-    values = VALUES | {"image": image, "workspaces": {"namespace": workspaces}}
+def installed(kubernetes, image: str, desk: str, workspaces: str, **more):
+    """The chart as the release `desk`, in place for the block; `more` are values of its `workspaces`."""
+    values = VALUES | {"image": image, "workspaces": {"namespace": workspaces} | more}
     with Config(kubeconfig_path=kubernetes.kubeconfig, namespace=desk) as config:
         config.install(Chart.load(CHECKOUT / "deploy/kubernetes/chart"), "desk", values, namespace=desk)
         yield
@@ -79,6 +81,41 @@ def test_a_runner_makes_the_namespaces_of_teams_and_no_other(
             Cluster("default").listed(Secret)
         with there.asked() as client:
             assert client.get(Namespace, there.namespace).metadata.labels[TEAM] == "payments"
+
+
+def test_a_runner_may_what_pods_that_wait_need(
+    kubernetes, agent_sandbox, busybox_image, base_image, namespaces, ground, tmp_path, monkeypatch
+):
+    desk, workspaces = namespaces
+    with installed(kubernetes, busybox_image, desk, workspaces, source="agent-sandbox", warm=1):
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig_of(kubernetes, desk, "desk-handrail-runner", tmp_path)))
+        lend_canaries(ground / "handrail")
+        options = {"at": workspaces, "source": "agent-sandbox", "warm": 1}
+        driver = KubernetesDriver(ground / "handrail", ground / "run", options)
+        specs = [spec_in(ground, name, team="payments", image=base_image) for name in ("first", "second")]
+        waited = []
+        for spec in specs:
+            Blocking(driver).prepare(spec)
+            Blocking(driver).start(spec)
+            Blocking(driver).held_up()
+            waited.append(driver._pods_of(spec.run_id).find(spec.run_id).metadata.name.startswith("hr-pool-"))
+            Blocking(driver).warm(spec)
+            pods = driver._pods_of(spec.run_id)
+            [pool] = driver.warm_pools._pools()
+            until(lambda of=pods, name=pool.name: of.source.waiting(name)[0] == 1)
+        assert waited == [False, True]
+        for owner in Blocking(driver).records():
+            Blocking(driver).stop(owner, grace_s=0.0)
+            Blocking(driver).clear(owner)
+        driver.warm_pools.drop_all(lambda namespace: driver.pods.within(namespace).source)
+        assert driver.pods.within(driver.namespaces.name_of("payments")).source.pools({}) == []
+
+
+def spec_in(ground, name: str, **fields) -> RunSpec:
+    for part in ("tree", "home"):
+        (ground / f"{part}-{name}").mkdir()
+    places = (ground / f"tree-{name}", ground / f"home-{name}")
+    return RunSpec(name, name, name, *places, uid=workload_uid("kubernetes"), environment="pods", **fields)
 
 
 def test_it_is_installed_and_its_pods_are_let_in(kubernetes, busybox_image, namespaces):

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import ClassVar
 
-from ..base import DriverError
-from .cluster import Cluster, Exists, Missing
+from ..base import BackendLost, DriverError
+from .cluster import Cluster, Exists, Missing, QuotaUsedUp
 from .pod_source import INSTALLATION, Wanted
 
 CORE, EXTENSIONS, VERSION = "agents.x-k8s.io", "extensions.agents.x-k8s.io", "v1beta1"
@@ -94,7 +94,12 @@ class AgentSandboxes:
         """Delete the Sandbox, or the claim with its Sandbox; and the pod, so that the grace is this one."""
         from lightkube.resources.core_v1 import Pod
 
-        found = self.find(name)
+        try:
+            found = self.find(name)
+        except BackendLost:
+            raise
+        except DriverError:
+            found = None  # a claim that can never get a pod
         for kind in ("SandboxClaim", "Sandbox"):
             self.cluster.delete(_kind(kind), name)
         if found is not None:
@@ -159,16 +164,42 @@ class AgentSandboxes:
             return ""
         return found.status.phase if found.status.phase in ("Succeeded", "Failed") else ""
 
-    def want_pool(self, pool: str, wanted: Wanted, replicas: int) -> None:
-        """Keep so many pods waiting for a claim; a changed one takes the place of those that wait as they are taken."""
+    def want_pool(self, pool: str, wanted: Wanted, replicas: int, *, owner: Mapping | None = None) -> None:
+        """Keep so many pods waiting for a claim; a changed one takes the place of those that wait as they are taken.
+
+        `owner`: the object with which it goes, as `anchor` returns it.
+        """
+        about = {"labels": dict(wanted.labels), "ownerReferences": [owner] if owner else []}
         # Its own policy would let every pod reach the internet.
         template = {"podTemplate": _template(wanted, named=False), "networkPolicyManagement": "Unmanaged"}
-        self._put("SandboxTemplate", pool, template)
-        self._put("SandboxWarmPool", pool, {"replicas": replicas, "sandboxTemplateRef": {"name": pool}})
+        self._put("SandboxTemplate", pool, template, about)
+        self._put("SandboxWarmPool", pool, {"replicas": replicas, "sandboxTemplateRef": {"name": pool}}, about)
+
+    def anchor(self, pool: str, lives_s: float, labels: Mapping[str, str]) -> dict:
+        """Make what a pool hangs on, and return it as an owner: a Sandbox without a pod, which goes after `lives_s`.
+
+        With it goes all that it owns, whoever made it is gone for good or not. `keep_pool` moves its end ahead.
+        """
+        none = {"spec": {"containers": [{"name": "none", "image": "none"}]}}
+        spec = {"podTemplate": none, "operatingMode": "Suspended", "shutdownPolicy": "Delete"} | _ends_in(lives_s)
+        made = self._create("Sandbox", pool, spec, {"labels": dict(labels)})
+        kind = {"apiVersion": f"{CORE}/{VERSION}", "kind": "Sandbox"}
+        return kind | {"name": pool, "uid": made["metadata"]["uid"]}
+
+    def keep_pool(self, pool: str, replicas: int, lives_s: float) -> bool:
+        """Let a pool that hangs on an `anchor` live `lives_s` from now on; False if it is not there any more."""
+        is_there = self._patch("Sandbox", pool, {"spec": _ends_in(lives_s)}) is not None
+        return is_there and self._patch("SandboxWarmPool", pool, {"spec": {"replicas": replicas}}) is not None
 
     def drop_pool(self, pool: str) -> None:
-        for kind in ("SandboxWarmPool", "SandboxTemplate"):
+        """Delete a pool and what it hangs on; what that owned goes too."""
+        for kind in ("SandboxWarmPool", "SandboxTemplate", "Sandbox"):
             self.cluster.delete(_kind(kind), pool)
+
+    def pools(self, labels: Mapping[str, str]) -> list[str]:
+        """Return the names of the pools with these labels."""
+        found = self.cluster.listed(_kind("SandboxWarmPool"), labels=labels)
+        return [each["metadata"]["name"] for each in found]
 
     def waiting(self, pool: str) -> tuple[int, list]:
         """Return how many pods of a pool can be claimed at once, and the pods that wait, which alone say why not."""
@@ -180,11 +211,13 @@ class AgentSandboxes:
         labels = dict(part.partition("=")[::2] for part in status["selector"].split(","))
         return status.get("readyReplicas", 0), self.cluster.listed(Pod, labels=labels)
 
+    def wait_until_gone(self, name: str, *, within_s: float) -> None:
+        """Return once nothing has this name any more; DriverError if that takes longer."""
+        kinds = ("SandboxClaim", "Sandbox")
+        self._until(lambda: not any(self._get(kind, name) for kind in kinds), within_s, f"{name} is not gone")
+
     def _ends(self) -> dict:
-        if self.lives_s is None:
-            return {}
-        at = datetime.fromtimestamp(time.time() + self.lives_s, UTC)
-        return {"shutdownTime": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
+        return {} if self.lives_s is None else _ends_in(self.lives_s)
 
     def _sandbox(self, name: str) -> Mapping | None:
         """Return the Sandbox of this name, or that of the claim of this name."""
@@ -200,7 +233,19 @@ class AgentSandboxes:
         return self._get("Sandbox", got) if got else None
 
     def _pod_of(self, name: str):
-        return self._until(lambda: self.find(name), GETS_A_POD_S, f"{name} got no pod: does its controller run?")
+        def got():
+            found = self.find(name)
+            if found is None:
+                self._refuse_without_room(name)
+            return found
+
+        return self._until(got, GETS_A_POD_S, f"{name} got no pod: does its controller run?")
+
+    def _refuse_without_room(self, name: str) -> None:
+        """Raise QuotaUsedUp if the controller, which tries again and again, may not make the pod for want of quota."""
+        said = _condition(self._sandbox(name) or {}, "Ready").get("message", "")
+        if "exceeded quota" in said:
+            raise QuotaUsedUp(f"The quota of the namespace is used up: {said}.")
 
     def _until(self, holds: Callable, within_s: float, otherwise: str):
         deadline = time.monotonic() + within_s
@@ -216,12 +261,12 @@ class AgentSandboxes:
     def _get(self, kind: str, name: str) -> Mapping | None:
         return self.cluster.get(_kind(kind), name)
 
-    def _create(self, kind: str, name: str, spec: Mapping) -> None:
-        self.cluster.create(_kind(kind)(metadata={"name": name}, spec=spec))
+    def _create(self, kind: str, name: str, spec: Mapping, about: Mapping = {}) -> Mapping:
+        return self.cluster.create(_kind(kind)(metadata={"name": name, **about}, spec=spec))
 
-    def _put(self, kind: str, name: str, spec: Mapping) -> None:
+    def _put(self, kind: str, name: str, spec: Mapping, about: Mapping) -> None:
         if self._patch(kind, name, {"spec": spec}) is None:
-            self._create(kind, name, spec)
+            self._create(kind, name, spec, about)
 
     def _patch(self, kind: str, name: str, patch: Mapping) -> Mapping | None:
         from lightkube.types import PatchType
@@ -241,6 +286,11 @@ def _kind(name: str):
 
     group, plural = KINDS[name]
     return create_namespaced_resource(group, VERSION, name, plural)
+
+
+def _ends_in(seconds: float) -> dict:
+    at = datetime.fromtimestamp(time.time() + seconds, UTC)
+    return {"shutdownTime": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
 def _template(wanted: Wanted, *, named: bool = True) -> dict:

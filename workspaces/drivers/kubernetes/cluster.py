@@ -23,6 +23,7 @@ PROGRAMS = {
     "base_keeper.py": HERE.parent / "remote" / "base_keeper.py",
     "kernel.py": HERE.parent / "remote" / "kernel.py",
     "link.py": HERE.parent / "remote" / "link.py",
+    "waiting.py": HERE / "pod" / "waiting.py",
     "mux.py": HERE.parent / "remote" / "mux.py",
     "conversations.py": HERE.parent / "remote" / "conversations.py",
     "base_agent.py": HERE.parent / "remote" / "base_agent.py",
@@ -37,6 +38,10 @@ class Missing(DriverError):
 
 class Exists(DriverError):
     """The cluster has an object of this name already."""
+
+
+class QuotaUsedUp(DriverError):
+    """The quota of the namespace leaves no room."""
 
 
 class Cluster:
@@ -155,7 +160,7 @@ def _in_words(error) -> DriverError:
     if error.status.code in (401, 403) and "exceeded quota" not in said:
         return DriverError(f"The cluster refuses it: {said}.")
     if error.status.code == 403:
-        return DriverError(f"The quota of the namespace is used up: {said}.")
+        return QuotaUsedUp(f"The quota of the namespace is used up: {said}.")
     if error.status.code == 429 or (error.status.code or 500) >= 500:
         return BackendLost(SILENT.format(said))
     return DriverError(f"The cluster refuses it: {said}.")

@@ -32,11 +32,11 @@ from ..init_client import InitClient, InitRefused
 from ..local import lead_of
 from ..remote.bridging import PORTS
 from ..remote.tree import forget
-from ..sandbox.driver import UID, own
+from ..sandbox.driver import own
 from . import certificates, claims, files, states, template
 from .bridged import FOLDERS
 from .cluster import Cluster
-from .leading import Leading
+from .looked_after import LookedAfter, inside
 from .namespaces import Namespaces
 from .pods import Pods, make_source
 from .probing import Prober
@@ -47,7 +47,7 @@ SILENT_S = 20.0  # without a connection, after which a pod counts as out of reac
 logger = logging.getLogger("handrail.runner")
 
 
-class KubernetesDriver(Leading):
+class KubernetesDriver(LookedAfter):
     name = "kubernetes"
     unit = "pod"
     capabilities = TABLE[name]
@@ -76,10 +76,6 @@ class KubernetesDriver(Leading):
 
     async def end_programs(self, record: RunRecord, *, grace_s: float = 5.0) -> None:
         await self._ask(record, "quiet", timeout_s=grace_s + 15.0, grace_s=grace_s)
-
-    async def held_up(self) -> dict:
-        await asyncio.to_thread(self.pods.listed)  # BackendLost if the API server is silent
-        return {}
 
     async def find_image(self, reference: str) -> str:
         return reference  # its nodes pull it, or say at the start that they cannot
@@ -114,6 +110,8 @@ class KubernetesDriver(Leading):
             words = "No cluster is named."
             what = "Name a namespace for workspaces: HANDRAIL_KUBERNETES=NAMESPACE or NAMESPACE@CONTEXT."
             return Probe(False, words, what)
+        if (not_warm := self._why_not_warm()) is not None:
+            return not_warm
         found = self.prober.probe()
         return replace(found, notes=(*found.notes, self.namespaces.note())) if found.available else found
 
@@ -183,9 +181,7 @@ class KubernetesDriver(Leading):
         where = {"installation": self.pods.installation, "namespace": self.namespaces.keep(spec.team)}
         known = where | {"home": str(spec.home)}
         (folder / "pod.json").write_text(json.dumps(known))  # before there is a pod: who takes it away looks there
-        pods = self._pods_of(spec.run_id)
-        volume = claims.keep(pods.cluster, claims.host_of(self.home), spec) if spec.storage == "pvc" else ""
-        pod = pods.make(spec, inside(), keeper, certificate, volume)
+        pod = self._pod_for(spec, template.given(spec, inside(), keeper, certificate))
         self._keep(spec, folder, known, pod)
         config = {
             "address": (pod.status.podIP, template.KEEPER_PORT),
@@ -370,11 +366,6 @@ class KubernetesDriver(Leading):
             self._socket(record.run_id, part).unlink(missing_ok=True)
         self._rescues.pop(record.run_id, None)
         super()._forget(record)
-
-
-def inside() -> int:
-    """Return the user id of the workspace's programs in their pod, which owns its files."""
-    return UID if os.getuid() == 0 else os.getuid()
 
 
 DRIVER = KubernetesDriver

@@ -5,7 +5,7 @@ A source knows nothing of Runs: it makes a pod from a template, finds it again, 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from .cluster import Cluster
 
@@ -26,6 +26,8 @@ class Wanted:
 class PodSource(Protocol):
     """Makes pods, finds them and takes them away. Errors are those of `Cluster`; what is there already is no error."""
 
+    warm: ClassVar[bool]  # it can have pods wait, as `AgentSandboxes` can
+
     def create(self, wanted: Wanted):
         """Ask for the pod and return it (lightkube's Pod) as soon as it has a UID; it need not be scheduled yet."""
 
@@ -44,6 +46,8 @@ class PodSource(Protocol):
 
 class BarePods:
     """One pod for each call, without any other object: works on every cluster, and needs no CRD."""
+
+    warm: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster):
         self.cluster = cluster

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections.abc import Mapping
 from copy import copy
 
 from ..base import DriverError, RunSpec
@@ -13,6 +14,8 @@ from .probing import Prober
 
 SCHEDULE_S = 60.0  # how long a pod may wait for a node or for anything that may still come
 POLL_S = 0.1
+LIVES_S = 24 * 3600.0  # which a pod of agent-sandbox has, and which the host that leads it moves ahead
+GONE_S = 30.0  # in which a pod that was deleted at once is gone
 LONGEST_NAME = 45  # of a Run in the name of its pod
 
 
@@ -52,28 +55,45 @@ class Pods:
         self.delete(run_id)
         self.cluster.delete(Secret, self.name_of(run_id))
 
-    def make(self, spec: RunSpec, uid: int, keeper: tuple[str, str], runner: str, volume: str):
+    def take_away(self, run_id: str) -> None:
+        """Take the pod of a Run away that was claimed, and wait until its name can be used again."""
+        self.delete(run_id)
+        self.source.wait_until_gone(self.name_of(run_id), within_s=GONE_S)
+
+    def await_end(self, pods: list) -> None:
+        """Wait until these pods are gone, which somebody has deleted; no longer than GONE_S."""
+        from lightkube.resources.core_v1 import Pod
+
+        deadline = time.monotonic() + GONE_S
+        while time.monotonic() < deadline and any(self.cluster.get(Pod, each.metadata.name) for each in pods):
+            time.sleep(POLL_S)
+
+    def claim(self, spec: RunSpec, pool: str):
+        """Take a pod of a pool for the Run, and return it once it has an address; DriverError in words if not."""
+        return self._await_address(spec, self.source.claim(self.name_of(spec.run_id), pool, self._labels(spec)))
+
+    def how_made(self, spec: RunSpec, uid: int) -> dict:
+        """Return what `template.pod_spec` is told of a Run's pod beside its Secret and its volume."""
+        return {
+            "uid": uid,
+            "image": spec.image or self.image,
+            "programs": self.cluster.keep_programs(),
+            "host_users": self.prober.facts(spec.runtime_class).get("host_users"),
+        }
+
+    def make(self, spec: RunSpec, uid: int, given: Mapping[str, str], volume: str):
         """Make the Run's Secret and pod, and return the pod once it has an address; DriverError in words if not.
 
-        `volume`: the claim for its files, "" for none.
+        `given`: the content of the Secret (`template.given`). `volume`: the claim for its files, "" for none.
         """
         from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
         from lightkube.resources.core_v1 import Secret
 
         name, labels = self.name_of(spec.run_id), self._labels(spec)
-        given = template.given(spec, uid, keeper, runner)
         metadata = ObjectMeta(name=name, labels=labels)
         self.cluster.delete(Secret, name)  # left by an interrupted start
         self.cluster.create(Secret(metadata=metadata, stringData=given, immutable=True))
-        description = template.pod_spec(
-            spec,
-            uid=uid,
-            image=spec.image or self.image,
-            programs=self.cluster.keep_programs(),
-            secret=name,
-            host_users=self.prober.facts(spec.runtime_class).get("host_users"),
-            volume=volume,
-        )
+        description = template.pod_spec(spec, secret=name, volume=volume, **self.how_made(spec, uid))
         pod = self.source.create(Wanted(name, labels, description, secret=name))
         owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
         with self.cluster.asked() as client:
@@ -118,7 +138,7 @@ def make_source(name: str, cluster: Cluster) -> PodSource:
     if name == "pods":
         return BarePods(cluster)
     if name == "agent-sandbox":
-        return AgentSandboxes(cluster)
+        return AgentSandboxes(cluster, lives_s=LIVES_S)
     raise DriverError(f"There is no source of pods named {name!r}.")
 
 

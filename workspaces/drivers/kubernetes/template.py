@@ -6,6 +6,8 @@
 Both run the environment's image, which has to have /usr/bin/python3, with Handrail's own programs from a ConfigMap. No
 secret, no environment variable and no service account token is in it, and nothing that Pod Security *restricted*
 refuses.
+
+A pod that waits in a pool has a third container, `wait`, a sidecar that takes what is the Run's own (pod/waiting.py).
 """
 
 import json
@@ -21,6 +23,7 @@ MIB = 1 << 20
 BRING_MEMORY = 64 * MIB
 DEFAULT_DISK = 8 << 30  # bytes of a claim whose environment names no limit
 SCRATCH = ("/tmp", "/var/tmp")
+WAITING = "workspace"  # host name of a pod of a pool: it was named before its workspace was known
 SECURITY = {
     "runAsNonRoot": True,
     "seccompProfile": {"type": "RuntimeDefault"},
@@ -68,6 +71,15 @@ def pod_spec(
     if spec.runtime_class:
         made["runtimeClassName"] = spec.runtime_class
     return made
+
+
+def pool_spec(spec: RunSpec, **how) -> dict:
+    """Return the spec of a pod that waits for a Run like this; `how` as for `pod_spec`, `secret` is the pool's."""
+    made = pod_spec(spec, **how) | {"hostname": WAITING}
+    mounts = [_mount("etc", f"{AT}/etc"), _mount("once", f"{AT}/once")]
+    mounts += [_mount(name, f"{AT}/{name}", read_only=True) for name in ("given", "programs")]
+    waits = _container("wait", how["image"], ["wait"], mounts, SMALL) | {"restartPolicy": "Always"}
+    return made | {"initContainers": [*made["initContainers"], waits]}
 
 
 def canary_spec(image: str, programs: str, words: list[str], *, runtime_class: str, host_users: bool | None) -> dict:
@@ -128,8 +140,11 @@ def _mounts(spec: RunSpec) -> list[dict]:
     made += [_mount("files", "/workspace", "tree"), _mount("files", "/home/agent", "home")]
     made += [_mount("programs", f"{AT}/programs", read_only=True)]
     made += [_mount("scratch", path, path.strip("/").replace("/", "-")) for path in SCRATCH]
-    tops = sorted({path.split("/")[0] for path in etc_files(spec, 0)})
-    return [*made, *(_mount("etc", f"/etc/{name}", name, read_only=True) for name in tops)]
+    return [*made, *(_mount("etc", f"/etc/{name}", name, read_only=True) for name in _names_in_etc(spec))]
+
+
+def _names_in_etc(spec: RunSpec) -> list[str]:
+    return sorted({path.split("/")[0] for path in etc_files(spec, 0)})
 
 
 def _volumes(spec: RunSpec, programs: str, secret: str, volume: str) -> list[dict]:
@@ -162,6 +177,19 @@ def given(spec: RunSpec, uid: int, keeper: tuple[str, str], runner: str) -> dict
         "runner.crt": runner,
         "keeper.json": json.dumps({"run": spec.run_id}),
         "etc.json": json.dumps(etc_files(spec, uid)),
+    }
+
+
+def given_to_pool(spec: RunSpec, uid: int, keeper: tuple[str, str], runner: str) -> dict[str, str]:
+    """Return the content of a pool's Secret: its certificates, and what is the same below /etc for every Run."""
+    same = {path: text for path, text in etc_files(spec, uid).items() if "/" not in path}
+    folders = [name for name in _names_in_etc(spec) if name not in same]
+    return {
+        "keeper.crt": keeper[0],
+        "keeper.key": keeper[1],
+        "runner.crt": runner,
+        "etc.json": json.dumps(same),
+        "folders.json": json.dumps(folders),
     }
 
 

@@ -25,7 +25,7 @@ KEEP_UNUSED_S = 7 * 24 * 3600
 class Templates(Pausing):
     """Make templates, and find the one for a start."""
 
-    async def warm(self, spec: RunSpec) -> bool:
+    async def warm(self, spec: RunSpec, *, is_new: bool = True) -> bool:
         return await asyncio.to_thread(self._warm, spec)
 
     def _template(self, spec: RunSpec) -> tuple[Path, dict]:

@@ -84,7 +84,7 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
             failpoint("up.woken")
         await job.driver.thaw(owner)
     await job.thread(_mark_ready, run, job.setup_seconds)
-    job.daemon.warm(job.driver, spec)
+    job.daemon.warm(job.driver, spec, is_new=job.operation.kind in ("create", "rebuild"))
     return run
 
 

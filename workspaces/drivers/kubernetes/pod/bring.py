@@ -2,7 +2,7 @@
 
     python3 keeper.pyz bring
 
-/.handrail/given  the Secret of the Run, which the workspace's container does not mount
+/.handrail/given  the Secret of the Run or of a pool, which the workspace's container does not mount
 /.handrail/files  the volume of the files: `tree` and `home` are made in it, which the container mounts
 /.handrail/etc    files that the workspace's container mounts read-only below /etc
 /.handrail/once   what the keeper reads and removes before it starts any program: its key
@@ -12,21 +12,41 @@ import json
 import os
 
 GIVEN, FILES, ETC, ONCE = (f"/.handrail/{name}" for name in ("given", "files", "etc", "once"))
-FOR_KEEPER = ("keeper.crt", "keeper.key", "runner.crt", "keeper.json")
+FOR_KEEPER = ("keeper.crt", "keeper.key", "runner.crt", "keeper.json")  # the last one says that all are there
 
 
 def main():
     os.umask(0o022)
     for name in ("tree", "home"):
         os.makedirs(f"{FILES}/{name}", mode=0o755, exist_ok=True)
+    given = {name: read(name) for name in os.listdir(GIVEN) if not name.startswith(".")}
+    if "folders.json" in given:  # of a pool: the rest is told by whoever claims the pod
+        for name in json.loads(given["folders.json"]):
+            os.makedirs(f"{ETC}/{name}", mode=0o755, exist_ok=True)
+        put_etc(given["etc.json"])
+    else:
+        hand_on(given)
+
+
+def read(name):
+    with open(f"{GIVEN}/{name}") as file:
+        return file.read()
+
+
+def hand_on(given):
+    """Put the files below /etc in place, and the keeper's own where it looks for them."""
+    put_etc(given["etc.json"])
     for name in FOR_KEEPER:
-        with open(f"{GIVEN}/{name}", "rb") as file:
-            put(f"{ONCE}/{name}", file.read(), 0o600)
-    with open(f"{GIVEN}/etc.json") as file:
-        wanted = json.load(file)
-    for path, text in wanted.items():
+        put(f"{ONCE}/.{name}", given[name].encode(), 0o600)
+        os.rename(f"{ONCE}/.{name}", f"{ONCE}/{name}")
+
+
+def put_etc(text):
+    """Put files below /etc; those that are there already are of the pool, and the same for every Run."""
+    for path, content in json.loads(text).items():
         os.makedirs(os.path.dirname(f"{ETC}/{path}"), mode=0o755, exist_ok=True)
-        put(f"{ETC}/{path}", os.fsencode(text), 0o555 if text.startswith("#!") else 0o444)
+        if not os.path.exists(f"{ETC}/{path}"):
+            put(f"{ETC}/{path}", os.fsencode(content), 0o555 if content.startswith("#!") else 0o444)
 
 
 def put(path, content, mode):

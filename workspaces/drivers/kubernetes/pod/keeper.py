@@ -9,18 +9,19 @@ import json
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import sys
+import time
 
 import base_keeper
 from init.processes import helpers
 from init.program import take_precautions
-from link import look_after
+from link import look_after, server_context
 from mux import Stream
 
 PORT = 7443
 FILES, ONCE, PROGRAMS = "/.handrail/files", "/.handrail/once", "/.handrail/programs"
+LOOK_S = 0.03
 
 
 class PodAgent(base_keeper.KeeperAgent):
@@ -63,7 +64,7 @@ class PodDoor(base_keeper.Door):
 
     def __init__(self, told):
         super().__init__(told)
-        self.context = context(f"{ONCE}/keeper.crt", f"{ONCE}/keeper.key", f"{ONCE}/runner.crt")
+        self.context = server_context(f"{ONCE}/keeper.crt", f"{ONCE}/keeper.key", f"{ONCE}/runner.crt")
 
     def listener(self):
         return socket.create_server(("0.0.0.0", PORT), backlog=64)
@@ -73,32 +74,31 @@ class PodDoor(base_keeper.Door):
         return self.context.wrap_socket(sock, server_side=True)
 
 
-def context(certificate, key, other):
-    """Return the TLS settings of an end that has this certificate and takes only the other one."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_3
-    made.load_cert_chain(certificate, key)
-    made.load_verify_locations(other)
-    made.verify_mode = ssl.CERT_REQUIRED
-    return made
-
-
 def main():
-    with open(f"{ONCE}/keeper.json") as file:
-        told = json.load(file)
-    door = PodDoor(told)
-    for name in os.listdir(ONCE):
-        os.unlink(f"{ONCE}/{name}")
     os.chdir("/")
     os.umask(0o022)
     os.environ.clear()
     take_precautions()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing runs yet
     for folder in ("tree", "home"):
         recover(folder)
+    door = PodDoor(await_run())
+    for name in os.listdir(ONCE):
+        os.unlink(f"{ONCE}/{name}")
     signal.signal(signal.SIGTERM, lambda *_: door.agent and os.write(door.agent.going_w, b"."))
     door.serve()
     door.say_over()
     os._exit(0)
+
+
+def await_run():
+    """Return what the pod was told, with the Run it is of. A pod of a pool waits for that (waiting.py)."""
+    while True:
+        try:
+            with open(f"{ONCE}/keeper.json") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            time.sleep(LOOK_S)
 
 
 def recover(folder):
