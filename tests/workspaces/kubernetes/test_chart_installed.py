@@ -97,10 +97,11 @@ def test_a_runner_may_what_pods_that_wait_need(
         for spec in specs:
             Blocking(driver).prepare(spec)
             Blocking(driver).start(spec)
-            Blocking(driver).held_up()
-            waited.append(driver._pods_of(spec.run_id).find(spec.run_id).metadata.name.startswith("hr-pool-"))
-            Blocking(driver).warm(spec)
             pods = driver._pods_of(spec.run_id)
+            got = pods.find(spec.run_id).metadata
+            pods.source.keep(pods.name_of(spec.run_id), uid=got.uid)
+            waited.append(got.name.startswith("hr-pool-"))
+            Blocking(driver).warm(spec)
             [pool] = driver.warm_pools._pools()
             until(lambda of=pods, name=pool.name: of.source.waiting(name)[0] == 1)
         assert waited == [False, True]
