@@ -90,12 +90,18 @@ class AgentSandboxes:
         mine = found is not None and any(owner.uid == metadata["uid"] for owner in found.metadata.ownerReferences or ())
         return found if mine else None
 
+    def left(self, name: str):
+        """Return the pod of a Sandbox that is gone, as after its end: it has its grace. None if there is none."""
+        from lightkube.resources.core_v1 import Pod
+
+        return next(iter(self.cluster.listed(Pod, labels={NAME: name})), None)
+
     def delete(self, name: str, *, grace_s: int) -> None:
         """Delete the Sandbox, or the claim with its Sandbox; and the pod, so that the grace is this one."""
         from lightkube.resources.core_v1 import Pod
 
         try:
-            found = self.find(name)
+            found = self.find(name) or self.left(name)
         except BackendLost:
             raise
         except DriverError:

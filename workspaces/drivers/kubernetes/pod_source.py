@@ -34,6 +34,9 @@ class PodSource(Protocol):
     def find(self, name: str):
         """Return the pod that `create` made under this name, as it is now; None if there is none."""
 
+    def left(self, name: str):
+        """Return a pod of this name that still ends while what `create` made is gone; None if there is none."""
+
     def delete(self, name: str, *, grace_s: int) -> None:
         """Take the pod away, and what was made for it; its processes have `grace_s` seconds. Does not wait."""
 
@@ -62,6 +65,9 @@ class BarePods:
         from lightkube.resources.core_v1 import Pod
 
         return self.cluster.get(Pod, name)
+
+    def left(self, name: str) -> None:
+        return None
 
     def delete(self, name: str, *, grace_s: int) -> None:
         from lightkube.resources.core_v1 import Pod

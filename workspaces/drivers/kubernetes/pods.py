@@ -37,8 +37,8 @@ class Pods:
         return found
 
     def find(self, run_id: str):
-        """Return the pod of a Run as it is now; None if there is none."""
-        return self.source.find(self.name_of(run_id))
+        """Return the pod of a Run as it is now, also while it ends; None if there is none."""
+        return self.source.find(self.name_of(run_id)) or self.source.left(self.name_of(run_id))
 
     def listed(self) -> list:
         """Return every pod of this installation in this namespace; BackendLost if the cluster does not answer."""
