@@ -41,7 +41,7 @@ def ground(folder: Path, options: dict):
     """Workspaces whose pods come in one way, each with 2,000 files."""
     before = dict(OPTIONS["kubernetes"])
     OPTIONS["kubernetes"] |= options
-    folder.mkdir(mode=0o755)
+    folder.mkdir(mode=0o755, parents=True)
     made = Ground("kubernetes", folder)
     try:
         yield made
@@ -98,16 +98,17 @@ async def at_once(made: Ground, number: int) -> dict:
 
 
 async def measure(folder: Path, rounds: int, together: int) -> dict:
+    canaries = folder / "canaries"  # what they found, which is the same for all
     times: dict[str, list[float]] = {way: [] for way in WAYS}
     claims = []
+    with ground(folder / "probe", {}) as made:
+        if not (probe := await made.driver.probe()).available:
+            raise DriverError(f"{probe.reason} {probe.what_to_do}")
+        shutil.copytree(made.driver.home / "kubernetes", canaries)
     for number in range(rounds):
-        for way, options in WAYS.items():
-            with ground(folder / f"{number}-{len(times[way])}-{len(options)}", options) as made:
-                if number == 0 and not (probe := await made.driver.probe()).available:
-                    raise DriverError(f"{probe.reason} {probe.what_to_do}")
-                shutil.copytree(
-                    folder / "0-0-0/handrail/kubernetes", made.driver.home / "kubernetes", dirs_exist_ok=True
-                )
+        for mark, (way, options) in enumerate(WAYS.items()):
+            with ground(folder / f"{number}-{mark}", options) as made:
+                shutil.copytree(canaries, made.driver.home / "kubernetes")
                 if "warm" in options:
                     await made.driver.warm(await spec_of(made))
                     await asyncio.to_thread(await_pool, made)
@@ -118,7 +119,7 @@ async def measure(folder: Path, rounds: int, together: int) -> dict:
     found["a claim alone"] = spread(claims)
     found |= {f"bare {title}": row for title, row in bare_pods(rounds).items()}
     with ground(folder / "together", {}) as made:
-        shutil.copytree(folder / "0-0-0/handrail/kubernetes", made.driver.home / "kubernetes", dirs_exist_ok=True)
+        shutil.copytree(canaries, made.driver.home / "kubernetes")
         found[f"{together} workspaces at once"] = await at_once(made, together)
     return found
 

@@ -10,15 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.desk import Desk
-from tests.support.product import Product
 from tests.support.waiting import until
-from tests.workspaces.drivers.runs import OPTIONS, Blocking, Running, driver_of, lend_canaries
+from tests.workspaces.drivers.runs import OPTIONS, Blocking, Running, driver_of
 from workspaces.drivers.base import DriverError, Limits, RunSpec
 from workspaces.drivers.kubernetes import certificates
-from workspaces.drivers.kubernetes.agent_sandbox import AgentSandboxes
-from workspaces.drivers.kubernetes.cluster import Cluster
-from workspaces.drivers.kubernetes.pod_source import RUN
 from workspaces.drivers.kubernetes.warm_pools import Pool, hand_over
 
 FILES = {"agent/settings.json": b"{}", "trust/ca.pem": b"a certificate\n"}
@@ -291,38 +286,3 @@ def test_pods_that_wait_make_room_when_the_quota_is_used_up(warm):
             ground.start(ground.spec(environment="another"))
     finally:
         cluster.delete(ResourceQuota, "two")
-
-
-@pytest.fixture
-def with_pools(pod_namespace, agent_sandbox, tmp_path):
-    """A desk of a whole product, where a pod waits for each environment."""
-    names = {"SOURCE": "agent-sandbox", "WARM": "1", "NAMESPACES": "shared"}
-    lend_canaries(tmp_path)
-    more = {f"HANDRAIL_KUBERNETES_{name}": value for name, value in names.items()}
-    product = Product(tmp_path, HANDRAIL_KUBERNETES=pod_namespace, **more)
-    source = AgentSandboxes(Cluster(pod_namespace))
-    try:
-        product.start()
-        yield Desk(product, product.agent_token("pods")), source
-    finally:
-        product.clean_up()
-        for name in source.pools({}):
-            source.drop_pool(name)
-
-
-def test_the_second_workspace_of_an_environment_gets_a_pod_that_waited(with_pools):
-    desk, source = with_pools
-    assert desk.create(driver="kubernetes")["state"] == "ready"
-    pool = until(lambda: next(iter(source.pools({})), ""))
-    until(lambda: source.waiting(pool)[0] == 1)
-    [waits] = source.waiting(pool)[1]
-    made = desk.create(driver="kubernetes")
-    assert made["state"] == "ready", made
-    assert desk.run(made["key"], "hostname; echo one > note; cat note; id -un") == b"workspace\none\nagent\n"
-    claimed = source.cluster.get(type(waits), waits.metadata.name)
-    assert (claimed.metadata.uid, RUN in claimed.metadata.labels) == (waits.metadata.uid, True)
-    desk.post(f"/workspaces/{made['key']}/stop", expect=202)
-    assert desk.settled(made["key"])["state"] == "stopped"
-    desk.post(f"/workspaces/{made['key']}/resume", expect=202)
-    assert desk.settled(made["key"])["reason"] == ""
-    assert desk.run(made["key"], "hostname; cat note") == b"workspace\none\n"
