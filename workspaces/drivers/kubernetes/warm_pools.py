@@ -33,7 +33,7 @@ from .pods import Pods
 UNUSED_S = 24 * 3600.0  # after its last start, in which a pool goes
 ANSWERS_S = 15.0  # in which a pod that was claimed takes what is handed over
 LOOK_S = 0.05
-LENGTH = struct.Struct(">I")
+FRAME = struct.Struct(">I")
 
 logger = logging.getLogger("handrail.runner")
 
@@ -173,7 +173,7 @@ def hand_over(address: tuple[str, int], folder: Path, given: Mapping[str, str]) 
     with _connected(address) as sock:
         sock.settimeout(ANSWERS_S)
         with context.wrap_socket(sock) as link:
-            link.sendall(LENGTH.pack(len(content)) + content)
+            link.sendall(FRAME.pack(len(content)) + content)
             if link.recv(64) != b"taken\n":
                 raise ConnectionResetError("it did not say that it has taken what is the Run's")
 

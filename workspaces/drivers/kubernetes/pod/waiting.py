@@ -22,7 +22,7 @@ from link import look_after, server_context
 PORT = 7443
 SHAKE_S = 5.0
 MOST_BYTES = 1 << 20
-LENGTH = struct.Struct(">I")
+FRAME = struct.Struct(">I")
 CLAIMED = f"{ETC}/.claimed"  # who is started again after it was claimed takes nothing more
 IDLE = "import signal; signal.sigwait([signal.SIGTERM])"
 
@@ -55,7 +55,7 @@ def claim(listener, context):
             look_after(sock)
             sock.settimeout(SHAKE_S)
             sock = context.wrap_socket(sock, server_side=True)
-            (length,) = LENGTH.unpack(read(sock, LENGTH.size))
+            (length,) = FRAME.unpack(read(sock, FRAME.size))
             if length > MOST_BYTES:
                 raise ValueError("too long")
             return sock, json.loads(read(sock, length))
