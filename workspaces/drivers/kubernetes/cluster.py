@@ -23,6 +23,7 @@ PROGRAMS = {
     "base_keeper.py": HERE.parent / "remote" / "base_keeper.py",
     "kernel.py": HERE.parent / "remote" / "kernel.py",
     "link.py": HERE.parent / "remote" / "link.py",
+    "tls.py": HERE / "pod" / "tls.py",
     "waiting.py": HERE / "pod" / "waiting.py",
     "mux.py": HERE.parent / "remote" / "mux.py",
     "conversations.py": HERE.parent / "remote" / "conversations.py",

@@ -269,16 +269,6 @@ def look_after(sock):
             pass  # not every kernel has each of them
 
 
-def server_context(certificate, key, other):
-    """Return the TLS settings of an end that listens, has this certificate and takes only the other one (paths)."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_3
-    made.load_cert_chain(certificate, key)
-    made.load_verify_locations(other)
-    made.verify_mode = ssl.CERT_REQUIRED
-    return made
-
-
 def read_line(sock):
     """Read one line of at most 64 KiB from a blocking connection; b"" if it ends before."""
     line = bytearray()

@@ -16,8 +16,9 @@ import time
 import base_keeper
 from init.processes import helpers
 from init.program import take_precautions
-from link import look_after, server_context
+from link import look_after
 from mux import Stream
+from tls import server_context
 
 PORT = 7443
 FILES, ONCE, PROGRAMS = "/.handrail/files", "/.handrail/once", "/.handrail/programs"

@@ -17,7 +17,8 @@ import struct
 import sys
 
 from bring import ETC, GIVEN, hand_on
-from link import look_after, server_context
+from link import look_after
+from tls import server_context
 
 PORT = 7443
 SHAKE_S = 5.0
