@@ -43,6 +43,7 @@ NEVER_SHOWN = {
     "mfa.Authenticator": {"data"},
     "usersessions.UserSession": {"session_key", "data"},
     "workspaces.HandedSecret": {"value"},
+    "workspaces.ProgramLead": {"value"},
     "workspaces.RunLead": {"value"},
     "workspaces.Secret": {"value"},
 }

@@ -12,6 +12,7 @@ from workspaces.models import (
     JoinToken,
     Manifest,
     Operation,
+    ProgramLead,
     Rehearsal,
     Run,
     RunLead,
@@ -69,6 +70,16 @@ class RunLeadAdmin(Shown):
     team_path = "run__workspace__team"
     list_display = ["run"]
     list_select_related = ["run"]
+    exclude = ["value"]
+
+
+@admin.register(ProgramLead)
+class ProgramLeadAdmin(Shown):
+    """With which programs another host can go on; not how."""
+
+    team_path = "run__workspace__team"
+    list_display = ["operation", "run", "waits"]
+    list_select_related = ["operation", "run"]
     exclude = ["value"]
 
 

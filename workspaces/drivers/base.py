@@ -316,10 +316,14 @@ class Driver:
     async def take_over(self, spec: RunSpec, needed: str) -> RunRecord:
         """Lead a living Run that another host started; `spec.lead` is higher than its lead's. Repeated, the same Run.
 
-        It refuses the former lead from then on. Programs that the former host listened to end, those in the background
-        go on. DriverError if it is gone or cannot be reached. Also for a Run that this host started and no longer
-        `leads`, whose record stays after an error.
+        It refuses the former lead from then on. Programs go on; those that the former host listened to wait for a shim
+        of this one to adopt them, or for `end_unadopted`. DriverError if it is gone or cannot be reached. Also for a
+        Run that this host started and no longer `leads`, whose record stays after an error.
         """
+        raise DriverError("What runs in this kind of workspace ends with its host.")
+
+    async def end_unadopted(self, record: RunRecord) -> None:
+        """End the programs of the former lead that no shim of this host has adopted; those in the background go on."""
         raise DriverError("What runs in this kind of workspace ends with its host.")
 
     async def leads(self, record: RunRecord) -> bool:

@@ -19,6 +19,8 @@ from .init.protocol import MAX_FRAME, PROTOCOL
 MAX_EXITS = 10_000  # exit events not yet taken by the caller
 MAX_FDS = 16
 MAX_REFUSALS = 100  # told of one program
+MAX_SIZES = 10_000  # changes of a terminal's size
+ADOPT_TIMEOUT_S = 60.0  # a program that is not adopted is ended
 
 NONSENSE = "The workspace's init process sent an invalid response."
 
@@ -47,6 +49,29 @@ class Started:
 
     pid: int  # in the init's pid namespace
     fd: int | None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The output of a program so far, as its pod has kept it: the bytes `start` to `total` come first."""
+
+    start: int
+    total: int
+    sizes: tuple[tuple[int, int, int], ...]  # (offset, cols, rows) of each change of the terminal's size
+
+    @classmethod
+    def of(cls, said: object) -> "Kept | None":
+        """Return what an untrusted peer says; None if that makes no sense."""
+        try:
+            start, total = said["start"], said["total"]
+            sizes = tuple((offset, cols, rows) for offset, cols, rows in said["sizes"][-MAX_SIZES:])
+            numbers = (start, total, *(number for size in sizes for number in size))
+            if not all(isinstance(number, int) for number in numbers):
+                return None
+            within = 0 <= start <= total and all(1 <= side <= 1000 for _, *sides in sizes for side in sides)
+        except (KeyError, TypeError, ValueError):
+            return None
+        return cls(start, total, sizes) if within and list(sizes) == sorted(sizes, key=lambda size: size[0]) else None
 
 
 class InitClient:
@@ -132,6 +157,18 @@ class InitClient:
         self._last_id = before._last_id  # an answer to a request of it may still arrive
         answer = self.request("adopt", pid=program.pid, stdio=stdio, cols=cols, rows=rows)
         return Started(program.pid, self._fds.pop(0) if answer["fds"] else None)
+
+    def adopt_kept(self, name: str, *, stdio: str, cols: int, rows: int) -> tuple[Started, Kept]:
+        """Take over a program that another host's client started with `kept_as=name`, with all that it has printed."""
+        # An answer to a request of the former client may still arrive, and has a lower number.
+        self._last_id = max(self._last_id, self._lead.get("lead", ("", 0))[1] << 32)
+        # A pod of an earlier version knows programs by their numbers alone, and none has this one.
+        fields = {"stdio": stdio, "cols": cols, "rows": rows}
+        answer = self.request("adopt", timeout_s=ADOPT_TIMEOUT_S, kept_as=name, pid=0, **fields)
+        kept = Kept.of(answer.get("kept"))
+        if kept is None or not isinstance(answer.get("pid"), int) or not self._fds:
+            raise InitGone(NONSENSE)
+        return Started(answer["pid"], self._fds.pop(0)), kept
 
     def dial(self, port: int) -> socket.socket:
         """Return a connection to a port on the guest's loopback; only the bridge of a microVM supports this."""

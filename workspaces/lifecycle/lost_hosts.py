@@ -6,6 +6,7 @@ from dashboard.database import clock
 from dashboard.models import Actor, Team
 from workspaces import operations
 from workspaces.host import place
+from workspaces.lifecycle import led_on
 from workspaces.lifecycle.states import record
 from workspaces.models import EndCode, Operation, Phase, ReasonCode, Run, Runner, State, Workspace
 from workspaces.provisioning import placement
@@ -90,7 +91,7 @@ def _hand_on(workspace: Workspace, runner: Runner, by: Actor) -> bool:
     if (found := lives_on(workspace)) is None:
         return False
     run, to = found
-    _end_what_waits(workspace, runner, goes_on=True)
+    _end_what_waits(workspace, runner, goes_on=to)
     placement.put(workspace, to)
     reason = f"Its host {runner.host} is lost, and {to.host} takes over what runs."
     data = {"host": runner.host, "snapshot": workspace.head.number, "reason": reason}
@@ -130,17 +131,18 @@ def _fail(workspace: Workspace, runner: Runner, by: Actor):
     record(workspace, by, "workspace.failed", {"reason": reason})
 
 
-def _end_what_waits(workspace: Workspace, runner: Runner, reason: str = "", *, goes_on: bool = False):
+def _end_what_waits(workspace: Workspace, runner: Runner, reason: str = "", *, goes_on: Runner | None = None):
     """End what was asked of the host: what was due did not run, and of what had begun nobody knows how it ended.
 
-    `goes_on`: its Run is not over.
+    `goes_on`: the host that takes over its Run, with the programs that can go on.
     """
     reason = reason or f"Its host {runner.host} is lost."
     asked = Operation.objects.open().filter(workspace=workspace)
     _settle(asked.filter(phase=Phase.DUE), f"{reason} It did not run.")
     for begun in asked:
-        end_begun(begun, runner, reason)
-    if not goes_on:
+        if goes_on is None or not led_on.hand_on(begun, goes_on):
+            end_begun(begun, runner, reason)
+    if goes_on is None:
         Run.objects.filter(workspace=workspace, ended_at=None).end(EndCode.LOST, reason)
 
 
@@ -159,7 +161,15 @@ def end_begun(begun: Operation, runner: Runner, reason: str):
     }
     ended = {"epoch": F("epoch") + 1, "settled_at": clock.now(), "lease_until": None}
     rows = Operation.objects.filter(pk=begun.pk)
-    rows.update(phase=Phase.UNCERTAIN, outcome=outcome | {"evidence": evidence}, **ended)
+    rows.update(runner=runner, phase=Phase.UNCERTAIN, outcome=outcome | {"evidence": evidence}, **ended)
+
+
+def end_left_behind(runner: Runner):
+    """End the programs that wait for a host which takes none of them over any more, as after a fault of its runner."""
+    for run in led_on.left_behind(runner):
+        with Team.objects.turn(run.workspace.team_id):
+            for begun in led_on.go_on(run.pk, ())[1]:
+                end_begun(begun, runner, "It was not taken over.")
 
 
 def _settle(rows, reason: str):

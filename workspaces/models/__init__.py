@@ -22,7 +22,7 @@ from workspaces.models.rehearsals import Rehearsal, RehearsalStatus
 from workspaces.models.retention import Hold, RetentionRule, TeamRetention
 from workspaces.models.reviews import SeenFile
 from workspaces.models.runners import RUNNER_TIMEOUT, Runner
-from workspaces.models.runs import EndCode, Run, RunLead
+from workspaces.models.runs import EndCode, ProgramLead, Run, RunLead
 from workspaces.models.schedules import (
     FAILING_STATES,
     OPEN_STATES,
@@ -75,6 +75,7 @@ __all__ = [
     "Phase",
     "Preview",
     "Prices",
+    "ProgramLead",
     "PullRequest",
     "PurgeReceipt",
     "ReasonCode",

@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from dashboard.database import clock
 from workspaces.drivers import capabilities
+from workspaces.models.operations import Operation
 from workspaces.models.runners import Runner
 from workspaces.models.workspaces import Workspace
 
@@ -41,6 +42,7 @@ class RunQuerySet(models.QuerySet):
         """Mark these runs as ended now, with the reason `words` or the code's label; return their number."""
         reason = (words or code.label)[:200]
         RunLead.objects.filter(run__in=self).delete()
+        ProgramLead.objects.filter(run__in=self).delete()
         return self.update(ended_at=clock.now(), end_code=code, end_reason=reason, memory_kept=memory_kept)
 
     def forget_memory(self, workspace_id):
@@ -116,3 +118,15 @@ class RunLead(models.Model):
 
     def __str__(self):
         return f"lead of the {self.run}"
+
+
+class ProgramLead(models.Model):
+    """What another host needs to go on with a program when its own is lost (workspaces/host/program_leads.py)."""
+
+    operation = models.OneToOneField(Operation, models.CASCADE, primary_key=True, related_name="lead")
+    run = models.ForeignKey(Run, models.CASCADE, related_name="programs")
+    waits = models.BooleanField(default=False)  # its host is lost, and no other one has gone on with it yet
+    value = models.BinaryField()  # encrypted with the key ring
+
+    def __str__(self):
+        return f"lead of the program {self.operation_id}"

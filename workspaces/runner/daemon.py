@@ -27,6 +27,7 @@ from dashboard.workers.wakes import listen
 from workspaces import operations
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
 from workspaces.host import identity, paths
+from workspaces.lifecycle import lost_hosts
 from workspaces.models import Operation, Phase, Runner
 from workspaces.provisioning import isolation
 from workspaces.provisioning.git.running import delete_keys
@@ -346,16 +347,20 @@ class Daemon:
 
     async def _recover_in_flight(self):
         """Recover operations left in flight: requeue those not started, call `recover()` for the rest."""
-        under_way = await self.thread(
-            lambda: list(Operation.objects.in_flight().filter(runner=self.row).select_related("workspace"))
-        )
+        await self.thread(lost_hosts.end_left_behind, self.row)
+        mine = Operation.objects.in_flight().filter(runner=self.row).exclude(lead__waits=True)
+        under_way = await self.thread(lambda: list(mine.select_related("workspace")))
         for operation in under_way:
             known = await self.thread(self.ledger.get, operation.pk)
             if operation.phase == Phase.CLAIMED and (known is None or known[1] == "claimed"):
                 await self.thread(operations.requeue, operation)
             else:
-                taken = await self.thread(operations.take_over, operation)
-                self._start_job(taken, recovering=True)
+                self.recover([await self.thread(operations.take_over, operation)])
+
+    def recover(self, taken: list[Operation]):
+        """Find out in the background how each of these ends, which had begun before."""
+        for operation in taken:
+            self._start_job(operation, recovering=True)
 
     async def _beat(self):
         (self.runtime / "heartbeat").mkdir(exist_ok=True, mode=0o700)

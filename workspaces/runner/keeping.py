@@ -7,7 +7,7 @@ from pathlib import Path
 from django.conf import settings
 
 from workspaces.host import paths
-from workspaces.models import Operation
+from workspaces.models import Operation, Runner
 from workspaces.programs import kept_recordings
 from workspaces.store import StoreError
 
@@ -35,7 +35,7 @@ class Keeping:
         while True:
             folder = await self._waiting.get()
             try:
-                await self._daemon.thread(_keep, folder)
+                await self._daemon.thread(_keep, folder, self._daemon.row)
             except (StoreError, OSError) as error:
                 logger.warning("the recording of %s is not in the bucket yet: %s", folder.name, error)
                 self._waiting.put_nowait(folder)
@@ -47,6 +47,12 @@ def _left_to_do() -> list[Path]:
     return [found.parent for found in ended if kept_recordings.is_missing(found.parent)]
 
 
-def _keep(folder: Path):
-    if kept_recordings.is_missing(folder):
+def _keep(folder: Path, row: Runner):
+    if kept_recordings.is_missing(folder) and not _went_on_elsewhere(folder, row):
         kept_recordings.keep(folder)
+
+
+def _went_on_elsewhere(folder: Path, row: Runner) -> bool:
+    """Return whether another host went on with the program after this one was lost, and recorded all of it."""
+    others = Operation.objects.exclude(runner=row).filter(runner__isnull=False)
+    return others.filter(pk=folder.name).exists()

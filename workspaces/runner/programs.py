@@ -2,7 +2,7 @@
 
 import base64
 import shutil
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from dashboard.workers.failpoints import failpoint
 from workspaces import extensions, lifecycle, secrets
 from workspaces.drivers.base import Address, DriverError
 from workspaces.envelope.output_refusals import sentence
-from workspaces.host import paths
+from workspaces.host import paths, program_leads
 from workspaces.models import Command, Operation, ReasonCode
 from workspaces.provisioning import limits
 from workspaces.runner import ended_with, quarantine, redacted_files, refused_to_program
@@ -60,6 +60,7 @@ async def run(
     approval opened for it, and for no other program; `alive`: the driver's record of the open run, if it was just seen
     alive; `pty`: {pty, cols, rows} for a terminal.
     """
+    may_be_led_on = owner is None and job.driver.capabilities.elsewhere and not job.operation.exclusive
     if owner is None:
         await job.daemon.vitals.check(job.workspace)
         owner = alive or await job.owner()
@@ -81,6 +82,8 @@ async def run(
     token = _open(job, owner, reaches)
     handed = await job.thread(_handed, job, phase, token)
     handed = replace(handed, hidden=(*handed.hidden, *hidden))
+    if may_be_led_on:
+        spec = await job.thread(_for_another_host, job, owner.run_id, spec, handed)
     await job.mark_started(begins)
     failpoint("program.asked")
     try:
@@ -122,8 +125,29 @@ def _ring(envelope: dict, address: Address) -> dict:
     return {"envelope": envelope, "workspace": address.cwd, "home": address.env.get("HOME")}
 
 
-def _handed(job, phase, token=""):
+def _for_another_host(job, run_id: str, spec: ShimSpec, handed) -> ShimSpec:
+    """Keep what another host needs to go on with the program if this one is lost; return the spec to start it with."""
+    with _readable():
+        is_kept = program_leads.keep(job.operation, run_id, spec, handed.hidden)
+    return replace(spec, kept_as=str(job.operation.pk)) if is_kept else spec
+
+
+def no_longer_led_on(job):
+    """Forget what another host would have needed, now that the program has ended."""
+    if job.workspace.environment.capabilities.elsewhere:
+        program_leads.forget(job.operation)
+
+
+@contextmanager
+def _readable():
     try:
+        yield
+    except Unreadable as error:
+        raise DriverError(f"Its secrets cannot be read. {error}") from error
+
+
+def _handed(job, phase, token=""):
+    with _readable():
         more = run_tokens.variables(job.workspace, phase) if phase else {}
         if token:
             more |= network.environment_variables(job.workspace, token)
@@ -133,8 +157,6 @@ def _handed(job, phase, token=""):
             return handed
         # Stand-ins are no secrets, so the output may show them.
         return replace(handed, env=credentials.variables(job.workspace) | handed.env)
-    except Unreadable as error:
-        raise DriverError(f"Its secrets cannot be read. {error}") from error
 
 
 def with_shell(argv, shell: str):

@@ -7,7 +7,7 @@ from dashboard.database.one_at_a_time import one_at_a_time
 from dashboard.keys import keyring, sealed_files
 from dashboard.workers.failpoints import failpoint
 from workspaces import extensions
-from workspaces.host import membership, run_leads, store_keys
+from workspaces.host import membership, program_leads, run_leads, store_keys
 from workspaces.models import HandedSecret, Secret
 from workspaces.secrets import associated_data, credentials, handed_associated_data
 
@@ -21,6 +21,7 @@ def encrypted_columns():
     return [
         *own,
         membership.encrypted_column(),
+        program_leads.encrypted_column(),
         run_leads.encrypted_column(),
         store_keys.encrypted_column(),
         *(column() for column in extensions.encrypted),

@@ -14,6 +14,7 @@ from collections.abc import Callable
 MAX_BUFFERED_BYTES = 1 << 20  # typed bytes buffered for a program that does not read
 MAX_TYPISTS = 256  # most recent typists: a page that reconnects asks how much of its input has arrived
 REPLY_WINDOW_S = 10.0
+UNKNOWN_BEFORE = 1 << 40  # bytes that a typist is said to have typed to the shim of a host that is lost
 
 
 class Seat:
@@ -32,8 +33,17 @@ class Keyboard:
         self.speaker: Seat | None = None
         self._watch = watch
         self._arrived: OrderedDict[str, int] = OrderedDict()  # typist: bytes so far
+        self._before = 0  # bytes that a typist counts as having typed before its first
         self._silent_from = 0  # the output offset, and below the time, at which the last speaker left
         self._silent_since = time.monotonic()
+
+    def go_on(self, total: int) -> None:
+        """Go on after the shim of a host that is lost, with output up to `total`.
+
+        How much of what was typed there had arrived is unknown, so that none of it is taken again, nor is a reply to
+        what was printed there.
+        """
+        self._before, self._silent_from = UNKNOWN_BEFORE, total
 
     def join(self, seat: Seat, typist: str, total: int) -> dict:
         """Join as `typist`. Return {typed: its bytes that arrived, live_from: first output offset to reply to}."""
@@ -43,7 +53,7 @@ class Keyboard:
         fresh = time.monotonic() - self._silent_since < REPLY_WINDOW_S
         live_from = self._silent_from if self.speaker is None and fresh else total
         self.speaker = self.speaker or seat
-        return {"typed": self._arrived.get(typist, 0), "live_from": live_from}
+        return {"typed": self._arrived.get(typist, self._before), "live_from": live_from}
 
     def leave(self, seat: Seat, total: int) -> None:
         if self.speaker is seat:
@@ -55,7 +65,7 @@ class Keyboard:
 
         Return how many bytes of this typist have arrived. Raise ValueError for a missing part or a full buffer.
         """
-        arrived = self._arrived.get(seat.typist, 0)
+        arrived = self._arrived.get(seat.typist, self._before)
         if seat.typist and at is not None:
             if at > arrived:
                 raise ValueError(f"bytes {arrived} to {at} are missing")

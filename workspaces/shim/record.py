@@ -39,6 +39,8 @@ class ShimSpec:
     timeout_s: float | None = None
     cap_bytes: int = 64 * MIB  # most bytes of output kept
     ring: Mapping | None = None  # {envelope, workspace, home}: the program is held to the envelope, or does not start
+    kept_as: str = ""  # the name under which a pod keeps what it prints, for a shim on another host
+    began_at: str = ""  # RFC 3339; when it began, of a program that another host started and this shim adopts
 
     @classmethod
     def shell(cls, command: bytes | str, address: Address, **fields) -> "ShimSpec":

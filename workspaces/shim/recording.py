@@ -50,7 +50,8 @@ class Resized:
 class Recorder:
     """Write a recording. `total` counts every byte, kept or not; `truncated` is True if some were not kept."""
 
-    def __init__(self, folder: Path, cap: int):
+    def __init__(self, folder: Path, cap: int, seconds: float = 0.0):
+        """`seconds`: how long ago the program began."""
         self.folder = Path(folder)
         self.total = 0
         self.truncated = False
@@ -59,7 +60,7 @@ class Recorder:
         self._segment_size = max(4096, cap // 16)
         self._tail: list[tuple[int, int]] = []  # (start, end) of each segment after the head
         self._tail_cap = cap - self._room
-        self._started = time.monotonic()
+        self._started = time.monotonic() - seconds
         self._last_record = -INDEX_INTERVAL_US
         self._pending: tuple[int, int] | None = None
         self._retry_at = 0.0
@@ -86,6 +87,13 @@ class Recorder:
                 self._tail[-1] = (self._tail[-1][0], self.total)
             view = view[written:]
         self._note()
+
+    def skip(self, count: int) -> None:
+        """Count bytes of the output that nobody has: they become a gap. Nothing if `count` is 0."""
+        if count:
+            self.truncated = True
+            self.total += count
+            self._next_segment()
 
     def resized(self, cols: int, rows: int) -> None:
         self._flush_note()

@@ -46,6 +46,11 @@ class Redactor:
         return made
 
     @property
+    def longest(self) -> int:
+        """Return the length of the longest form."""
+        return self._longest
+
+    @property
     def waits(self) -> bool:
         """Return True if bytes are held back."""
         return len(self._held) > self._returned

@@ -17,8 +17,9 @@ from pathlib import Path
 from dashboard.files.atomic_write import replace_file
 from workspaces.drivers import cgroups
 from workspaces.drivers.base import DriverError
-from workspaces.drivers.init_client import InitClient, InitGone, InitRefused
+from workspaces.drivers.init_client import InitClient, InitGone, InitRefused, Started
 
+from .adopting import adopt, seconds_since
 from .record import REDACTION_DELAY_S, Exit, Handed, claim, identity, now, read_spec, write_exit
 from .recording import Recorder
 from .suspend import Suspension
@@ -40,7 +41,8 @@ class Shim:
         self.spec = read_spec(folder)
         self.handed = handed
         self.redactor = _redactor(handed)
-        self.recorder = Recorder(folder, self.spec.cap_bytes)
+        ago = seconds_since(self.spec.began_at)
+        self.recorder = Recorder(folder, self.spec.cap_bytes, ago)
         self.init: InitClient | None = None
         self.program = None
         self.cause = ""  # timeout or cancelled, once the end was requested
@@ -54,8 +56,8 @@ class Shim:
         self.output_open = True
         self.done = asyncio.Event()  # the program has ended or is lost
         self.finished = asyncio.Event()  # exit.json is written
-        self.started_at = now()
-        self.began = time.monotonic()
+        self.started_at = self.spec.began_at or now()
+        self.began = time.monotonic() - ago
         self.oom_kills_before = cgroups.oom_kills(self.spec.address.oom_file)
 
     async def run(self) -> None:
@@ -63,7 +65,7 @@ class Shim:
         failure = self.start()
         self.notify()
         if failure is None:
-            self.watch(self.spec.timeout_s)
+            self.watch(self.seconds_left())
             await self.done.wait()
         await self.finish(failure)
         self.viewers.close(self.folder)
@@ -75,33 +77,38 @@ class Shim:
             self.init = InitClient(spec.address.socket, lead=spec.address.lead)
             # Before the start, so that a missing shim.json (in the same boot) proves that nothing ran.
             _write(self.folder / "shim.json", identity())
-            env = dict(spec.address.env) | ({"TERM": "xterm-256color"} if spec.pty else {})
-            env |= dict(self.handed.env) | dict(spec.env)
-            self.program = self.init.start(
-                spec.argv,
-                env=env,
-                cwd=spec.cwd or spec.address.cwd,
-                stdio="pty" if spec.pty else "pipe",
-                cols=spec.cols,
-                rows=spec.rows,
-                **({} if spec.ring is None else {"ring": dict(spec.ring)}),
-            )
-        except InitRefused as refused:
-            return str(refused)
-        except OSError as error:
-            return f"its folder cannot be written: {error.strerror}"
-        except DriverError as error:
-            if self.init is None:
-                return str(error)
-            self.lost = True  # the start was requested and not answered
-            return ""
-        if spec.pty:
+            self.program = adopt(self) if spec.began_at else self.start_new()
+        except (OSError, DriverError) as error:
+            # Lost: the start was requested and not answered, or a program that ran is not adopted.
+            self.lost = bool(spec.began_at) or (self.init is not None and not isinstance(error, (OSError, InitRefused)))
+            return "" if self.lost else _why_not_started(error)
+        if spec.pty and not spec.began_at:
             self.recorder.resized(spec.cols, spec.rows)
         try:
             _write(self.folder / "shim.json", identity() | {"program_pid": self.program.pid})
         except OSError:
             pass  # a full disk; the program runs, and `status` still returns its pid
         return None
+
+    def start_new(self) -> Started:
+        spec = self.spec
+        env = dict(spec.address.env) | ({"TERM": "xterm-256color"} if spec.pty else {})
+        env |= dict(self.handed.env) | dict(spec.env)
+        return self.init.start(
+            spec.argv,
+            env=env,
+            cwd=spec.cwd or spec.address.cwd,
+            stdio="pty" if spec.pty else "pipe",
+            cols=spec.cols,
+            rows=spec.rows,
+            **({} if spec.ring is None else {"ring": dict(spec.ring)}),
+            **({"kept_as": spec.kept_as} if spec.kept_as else {}),
+        )
+
+    def seconds_left(self) -> float | None:
+        """Return how long the program may still run, None if there is no limit."""
+        limit = self.spec.timeout_s
+        return None if limit is None else max(0.0, limit - (time.monotonic() - self.began))
 
     def watch(self, timeout_s: float | None) -> None:
         loop = asyncio.get_running_loop()
@@ -327,6 +334,10 @@ class Shim:
 def _write(path: Path, content: dict) -> None:
     """Replace a file atomically but without fsync; see `read_status`."""
     replace_file(path, json.dumps(content).encode(), durable=False)
+
+
+def _why_not_started(error: OSError | DriverError) -> str:
+    return f"its folder cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def _redactor(handed: Handed):

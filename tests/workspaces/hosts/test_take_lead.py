@@ -37,7 +37,10 @@ class Cluster:
         if self.troubles:
             raise self.troubles.pop(0)
         self.taken.append((spec.run_id, needed))
-        return SimpleNamespace(host="b", boot_id="", pid=1, start_time=1, image="", began=True)
+        return SimpleNamespace(run_id=spec.run_id, host="b", boot_id="", pid=1, start_time=1, image="", began=True)
+
+    async def end_unadopted(self, owner):
+        self.ended_others = True
 
     async def alive(self, owner):
         return True
@@ -60,6 +63,12 @@ class Daemon:
 
     def _write(self, pk, epoch, phase):
         self.written[pk] = (epoch, phase)
+
+    def in_loop(self, function):
+        function()
+
+    def recover(self, taken):
+        self.recovered = taken
 
     async def _open_for_run(self, *_):
         pass
@@ -118,7 +127,7 @@ def take(lost):
         async_to_sync(working.carry_out)(daemon, claimed, False)
         return Operation.objects.get(pk=asked.pk)
 
-    once.taken = daemon.cluster.taken
+    once.taken, once.daemon = daemon.cluster.taken, daemon
     return once
 
 
@@ -147,12 +156,12 @@ def test_the_authority_that_its_programs_trust_comes_along(lost, take, credentia
     file = tmp_path / "of host a" / "authority.pem"
     authority.make(file)
     run_leads.keep(lost.run, "what it takes", file.read_text())
-    assert take().outcome == {"ok": True}
+    assert take().outcome["ok"]
     assert leashes.authority_of(lost.workspace) == file.read_text()
     assert leashes.file_of(lost.workspace).stat().st_mode & 0o777 == 0o600
 
 
 def test_programs_that_trust_no_authority_get_none(lost, take, credential):
     run_leads.keep(lost.run, "what it takes")
-    assert take().outcome == {"ok": True}
+    assert take().outcome["ok"]
     assert not leashes.file_of(lost.workspace).exists()

@@ -94,13 +94,15 @@ def test_its_programs_keep_the_variables_with_which_the_pod_was_started(tmp_path
     assert (taken.address.env, taken.address.lead) == ({"SET_AT_THE_START": "1"}, ("workspace", 2))
 
 
-def test_programs_whose_output_reached_the_former_host_end(pod, other_host):
+def test_programs_that_no_shim_adopts_end(pod, other_host):
     run = pod(lead=1)
     with InitClient(run.owner.address.socket) as init:
         os.close(run.begin(init, "trap '' TERM; while :; do echo on; sleep 0.1; done", stdio="pty").fd)
         os.kill(run.owner.pid, signal.SIGKILL)
     other = other_host(run)
     owner = other.do.take_over(other.spec, run.do.what_leads(run.owner))
+    assert other.do.processes(owner) != []
+    other.do.end_unadopted(owner)
     until(lambda: other.do.processes(owner) == [])
     assert other.sh(owner, "echo here") == ("here\n", 0)
 

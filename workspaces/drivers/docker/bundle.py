@@ -85,7 +85,7 @@ def command(at: str, program: str = "init.pyz") -> list[str]:
 def keeper_modules() -> dict[str, Path]:
     """Return {name in the keeper's archive: source}."""
     remote = HERE.parent / "remote"
-    shared = ("base_agent", "base_keeper", "conversations", "kernel", "link", "mux")
+    shared = ("base_agent", "base_keeper", "conversations", "kept_output", "kernel", "link", "mux")
     own = {path.name: path for path in sorted((HERE / "inside").glob("*.py"))}
     return own | {f"{name}.py": remote / f"{name}.py" for name in shared} | init_modules()
 

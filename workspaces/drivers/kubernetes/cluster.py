@@ -27,6 +27,7 @@ PROGRAMS = {
     "waiting.py": HERE / "pod" / "waiting.py",
     "mux.py": HERE.parent / "remote" / "mux.py",
     "conversations.py": HERE.parent / "remote" / "conversations.py",
+    "kept_output.py": HERE.parent / "remote" / "kept_output.py",
     "base_agent.py": HERE.parent / "remote" / "base_agent.py",
 }
 SILENT = "The API server of the cluster does not answer: {}."

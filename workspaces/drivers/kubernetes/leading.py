@@ -33,6 +33,13 @@ class Leading(Bridged):
     async def let_go(self, record: RunRecord) -> None:
         await asyncio.to_thread(self._let_go, record)
 
+    async def end_unadopted(self, record: RunRecord) -> None:
+        await asyncio.to_thread(self._end_unadopted, record)
+
+    def _end_unadopted(self, record: RunRecord) -> None:
+        with InitClient(record.address.socket, timeout_s=ABANDON_S, lead=record.address.lead) as init:
+            init.request("abandon")
+
     def _what_leads(self, record: RunRecord) -> str:
         config = json.loads((self._folder(record.run_id) / "config").read_text())
         parts = {"config": config, "pod": self._known(record.run_id)}
@@ -55,8 +62,6 @@ class Leading(Bridged):
                 raise DriverError("Its pod is gone, and its files with it.")
             self._revive(record)
             record = self._greeted(self._read(spec.run_id), lambda: True)
-            with InitClient(record.address.socket, timeout_s=ABANDON_S, lead=record.address.lead) as init:
-                init.request("abandon")
         except BaseException:
             if is_own:
                 self._end_bridge(spec.run_id)

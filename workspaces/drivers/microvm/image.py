@@ -21,6 +21,7 @@ GUEST_FILES = {  # {name below /run/handrail in the guest: source}
     "manifest.py": HERE / "guest" / "manifest.py",
     "root.py": HERE / "guest" / "root.py",
     "conversations.py": REMOTE / "conversations.py",
+    "kept_output.py": REMOTE / "kept_output.py",
     "mux.py": REMOTE / "mux.py",
     "base_agent.py": REMOTE / "base_agent.py",
     **init_modules(),

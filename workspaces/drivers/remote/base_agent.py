@@ -107,6 +107,8 @@ class Agent:
         stream = self.line.streams.get(message["stream"])
         if stream is not None and stream.fd is not None:
             resize(stream.fd, message["cols"], message["rows"])
+            if stream.kept is not None:
+                stream.kept.resized(message["cols"], message["rows"])
 
     # The network: forward connections from ports here to the runner, and from the runner to ports here
 

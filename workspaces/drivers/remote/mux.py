@@ -177,6 +177,9 @@ class Stream:
         self.ending = False  # the other side has sent END
         self.discarding = False
         self.parked = False
+        self.is_terminal = False
+        self.kept = None  # a KeptOutput that gets what is read
+        self.replayed = None  # the offset in it up to which a new peer has it, while it does not have all
         self.watched = 0
         self.always_ready = False  # a regular file, which epoll does not support
         self.hung_up = False  # what can be read now is the last
@@ -188,7 +191,7 @@ class Stream:
         """Register with the selector for the events that matter now."""
         wanted = 0
         if self.fd is not None and not self.parked:
-            if self.reads and (self.discarding or (self.credit > 0 and not self.line.quiet)):
+            if self.reads and self.replayed is None and (self.discarding or (self.credit > 0 and not self.line.quiet)):
                 wanted |= selectors.EVENT_READ
             if self.inbox:
                 wanted |= selectors.EVENT_WRITE
@@ -230,6 +233,8 @@ class Stream:
         if self.before_data is not None:
             self.before_data(self)
         if data:
+            if self.kept is not None:
+                self.kept.write(data)
             self.credit -= len(data)
             self.line.send(DATA, self.number, data)
             self.watch()
@@ -246,6 +251,7 @@ class Stream:
         if self.credit + count > MAX_CREDIT:
             raise ProtocolError("leave to send more than was ever sent")
         self.credit += count
+        self.replay()
         self.watch()
         self.drain()
 
@@ -329,9 +335,35 @@ class Stream:
         self.watch()
         self.drain()
 
+    def begin_again(self, number):
+        """Connect the stream with a new peer, which gets what was kept before what comes."""
+        self.go_on_as(number)
+        self.replayed = self.kept.start
+        self.replay()
+        self.watch()
+
+    def replay(self):
+        """Send the new peer what it lacks, as far as it takes that; then END, if the program's output has ended."""
+        while self.replayed is not None and self.credit > 0:
+            data = self.kept.read(self.replayed, min(self.credit, CHUNK))
+            if data:
+                self.replayed += len(data)
+                self.credit -= len(data)
+                self.line.send(DATA, self.number, data)
+                continue
+            self.replayed = None
+            if self.fd is None:
+                self.line.send(END, self.number)
+                self.leave_line()
+
+    def keep_no_more(self):
+        """Forget what was read; a new peer cannot have it any more."""
+        self.kept = self.replayed = None
+        self.watch()
+
     def discard(self):
         """Give up the peer: the program continues, and its output is read and discarded."""
-        self.parked, self.on_reset = False, "discard"
+        self.parked, self.on_reset, self.replayed = False, "discard", None
         self.reset()
 
     def reset(self):
@@ -339,6 +371,8 @@ class Stream:
         if self.on_reset == "discard" and self.reads and self.fd is not None:
             self.leave_line()
             self.discarding = True
+            if self.kept is not None:
+                self.kept.broken = True
             self.inbox.clear()
             self.watch()
         else:

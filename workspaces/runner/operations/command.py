@@ -8,6 +8,7 @@ from dashboard.database import clock
 from workspaces import lifecycle
 from workspaces.lifecycle import activity
 from workspaces.models import Command, ReasonCode, Run, State
+from workspaces.runner import programs
 from workspaces.runner.job import Kind
 from workspaces.runner.reconcile import unseen
 from workspaces.runner.refusals import Refused
@@ -45,6 +46,7 @@ class RunCommand(Kind):
         activity.touch(job.workspace)
 
     def finish(self, job, outcome):
+        programs.no_longer_led_on(job)
         command = Command.objects.get(operation=job.operation.pk)
         told = outcome if "exit_status" in outcome else {}
         command.exit_status, command.signal = told.get("exit_status"), told.get("signal")

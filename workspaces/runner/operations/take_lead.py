@@ -5,7 +5,9 @@ All files are as they were. The Run's own host does so after a start that ended 
 
 import logging
 from contextlib import suppress
+from functools import partial
 
+from django.db import transaction
 from django.utils.dateparse import parse_datetime
 
 from dashboard.database import clock
@@ -15,9 +17,9 @@ from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
 from workspaces.drivers.base import BackendLost, DriverError
 from workspaces.host import paths, run_leads
-from workspaces.lifecycle import lost_hosts
-from workspaces.models import EndCode, ReasonCode, Run, RunLead, State, Workspace
-from workspaces.runner import leashes, waiting
+from workspaces.lifecycle import led_on, lost_hosts
+from workspaces.models import EndCode, ReasonCode, Run, RunLead, Runner, State, Workspace
+from workspaces.runner import adopting, leashes, waiting
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.create import save_owner
 from workspaces.runner.reconcile import liveness
@@ -32,8 +34,9 @@ NOT_TAKEN = "It could not be taken over"
 class TakeLead(Kind):
     """args: {run, host, ready_at}: the Run, the host that led it, and when the Run was ready.
 
-    Commands and terminals end, since nobody has what they printed and what they print. While the driver's backend does
-    not answer it is put off; if the Run cannot be taken over, the workspace comes back from its newest snapshot.
+    Commands and terminals go on under shims of this host; those that cannot are ended, and their operations uncertain.
+    While the driver's backend does not answer it is put off; if the Run cannot be taken over, the workspace comes back
+    from its newest snapshot. The outcome has `adopted`, the operations of programs that go on, if any do.
     """
 
     async def perform(self, job):
@@ -47,12 +50,14 @@ class TakeLead(Kind):
                 owner = await self._take_over(job, run)
                 failpoint("lead.taken")
                 await self._recover_tree(job, owner)
+                adopted = await adopting.adopt_all(job, owner)
         except (DriverError, StoreError, Unreadable, RunLead.DoesNotExist) as error:
             if _is_own(job):
                 await job.thread(_remove_empty_tree, workspace)
             raise Refused(f"{NOT_TAKEN}: {error}", ReasonCode.LOST) from error
         await job.daemon.network.open_for_run(run, owner, workspace)
-        return {"ok": True}
+        failpoint("lead.adopted")
+        return {"ok": True} | ({"adopted": adopted} if adopted else {})
 
     async def _take_over(self, job, run):
         workspace, lead = job.workspace, await job.thread(run_leads.read, run)
@@ -75,8 +80,9 @@ class TakeLead(Kind):
 
     def finish(self, job, outcome):
         workspace = Workspace.objects.select_related("head").get(pk=job.workspace.pk)
+        going = _hand_on_programs(job, outcome)
         if outcome["ok"]:
-            _say_taken(job, workspace)
+            _say_taken(job, workspace, going)
         elif workspace.state == State.READY:
             (_close_and_resume if _is_own(job) else _come_back)(job, workspace, outcome["reason"])
 
@@ -96,11 +102,25 @@ def _remove_empty_tree(workspace: Workspace):
         paths.tree_of(workspace).rmdir()
 
 
-def _say_taken(job, workspace: Workspace):
+def _hand_on_programs(job, outcome) -> int:
+    """Have the programs recovered that were adopted, once this is committed; return their number."""
+    going, ended = led_on.go_on(job.args["run"], outcome.get("adopted", ()))
+    for begun in ended:
+        reason = f"Its host {job.args['host']} is lost."
+        lost_hosts.end_begun(begun, Runner.objects.get(host=job.args["host"]), reason)
+    if going:
+        transaction.on_commit(partial(job.daemon.in_loop, partial(job.daemon.recover, going)))
+    return len(going)
+
+
+def _say_taken(job, workspace: Workspace, going: int):
     here, host = job.daemon.row.host, job.args["host"]
     _run(job).update(ready_at=parse_datetime(job.args["ready_at"]))
     how = "was started anew and leads it again" if _is_own(job) else f"leads it since {host} was lost"
-    reason = f"{here} {how}. Its files are as they were; commands and terminals that ran were ended."
+    ran = "commands and terminals that ran were ended"
+    if going:
+        ran = f"{going} of its commands and terminals {'go' if going > 1 else 'goes'} on, any other was ended"
+    reason = f"{here} {how}. Its files are as they were; {ran}."
     Workspace.objects.filter(pk=workspace.pk).update(reason=reason)
     lifecycle.record(workspace, job.by, "workspace.lead_taken", {"host": host, "reason": reason})
 

@@ -58,6 +58,7 @@ class RunTerminal(Kind):
         return found if found is not None else await self.perform(job)
 
     def finish(self, job, outcome):
+        programs.no_longer_led_on(job)
         terminal = Terminal.objects.get(operation=job.operation.pk)
         terminal.exit_status = outcome.get("exit_status")
         terminal.bytes = outcome.get("output_bytes", 0)

@@ -11,7 +11,7 @@ from django.db.models import F
 from dashboard.models import Actor, Team
 from workspaces import operations
 from workspaces.drivers.base import DriverError
-from workspaces.lifecycle import lost_hosts
+from workspaces.lifecycle import led_on, lost_hosts
 from workspaces.models import Operation, Phase, Run, State, Workspace
 from workspaces.runner.run_spec import spec_of
 
@@ -60,7 +60,7 @@ def _submit(daemon, run: Run):
             if begun.kind in REPEATABLE:
                 daemon.ledger.write(begun.pk, begun.epoch, "claimed")
                 operations.requeue(begun)
-            else:
+            elif not led_on.hand_on(begun, row):
                 lost_hosts.end_begun(begun, row, f"Its host {reason}.")
         Workspace.objects.filter(pk=workspace.pk).update(lead_epoch=F("lead_epoch") + 1)
         workspace.lead_epoch += 1
