@@ -22,6 +22,7 @@ class Capabilities:
     own_kernel: bool = False  # programs run in a machine of their own, which has a memory and a disk of its own
     host_system: bool = False  # programs see the system's folders of the host, read-only
     isolation_varies: bool = False  # the level depends on the host: `Probe.isolation`
+    weaker_without_class: str = ""  # the level of environments that name no runtime class, if it is another
     runtime_classes: bool = False  # an environment names what runs its programs: a RuntimeClass, an OCI runtime
     envelopes: bool = True  # programs can be held to envelopes, where the host can
     elsewhere: bool = False  # programs run on another machine: none of their processes is one of this host
@@ -32,6 +33,11 @@ class Capabilities:
     shows_manifest: bool = False  # programs can read `RunSpec.manifest`
     shows_snapshots: bool = False  # programs can read `RunSpec.snapshots` at /snapshots/NUMBER
     backend: str = ""  # the service on which Runs depend, as in "Docker engine"
+
+    @property
+    def usual_isolation(self) -> str:
+        """The level of environments that name no runtime class, where no host has said it."""
+        return self.weaker_without_class or self.isolation
 
     @property
     def measured_disk(self) -> bool:
@@ -54,6 +60,7 @@ TABLE = {
     ),
     "docker": Capabilities(
         isolation="container-gvisor",
+        weaker_without_class="container",
         freeze=True,
         memory=False,
         network=True,

@@ -113,7 +113,7 @@ def _is_default(form, name: str) -> bool:
         return (value or capabilities.DEFAULT) == capabilities.DEFAULT
     if name == "minimum_isolation":
         driver = form["driver"].value()
-        return not value or (driver in capabilities.TABLE and value == capabilities.of(driver).isolation)
+        return not value or (driver in capabilities.TABLE and value == capabilities.of(driver).usual_isolation)
     if name == "sign_commits":
         return bool(value)
     usual = form.fields[name].initial or ""

@@ -67,10 +67,11 @@ def holds_programs(workspace) -> bool:
 
 def offered(driver: str, runtime_class: str = "") -> str:
     """Return the strongest isolation a live host offers with this driver: the default minimum of an environment."""
+    able = capabilities.of(driver)
     probes = [probes[driver] for probes in _reported_capabilities() if driver in probes]
     levels = [of_class(probe, runtime_class).get("isolation") for probe in probes if probe.get("available")]
     known = [level for level in levels if level in LEVELS]
-    return max(known, key=LEVELS.index, default=capabilities.of(driver).isolation)
+    return max(known, key=LEVELS.index, default=able.isolation if runtime_class else able.usual_isolation)
 
 
 def runtime_classes(driver: str) -> list[str]:

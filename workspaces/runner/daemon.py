@@ -209,7 +209,7 @@ class Daemon:
         """Return the isolation that a driver offers an environment on this host, as its last probe found it."""
         found = self.probes.found.get(driver.name)
         if found is None:
-            return driver.capabilities.isolation
+            return driver.capabilities.usual_isolation
         return isolation.of_class(found, environment.runtime_class).get("isolation") or "none"
 
     def warm(self, driver, spec, *, is_new: bool):
