@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,8 +17,9 @@ from tests.support.engine import BUSYBOX, Engine, lacks, make_busybox
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import OPTIONS, Blocking, Running, finish, lend_bundle
 from workspaces.drivers.base import DriverError, Layer, Limits, get_driver
-from workspaces.drivers.docker import bundle
-from workspaces.drivers.docker.runtimes import KATA, Runtime, choose, known
+from workspaces.drivers.docker import bundle, runtimes
+from workspaces.drivers.docker.engine import Engine as DockerEngine
+from workspaces.drivers.docker.runtimes import KATA, Canaries, Runtime, choose, known
 from workspaces.drivers.init_client import InitClient
 
 MIB = 1 << 20
@@ -32,7 +36,7 @@ import socket
 with socket.create_server(("127.0.0.1", 4321)) as served:
     served.accept()[0].sendall(b"hello")
 """
-KILL_RELAYS = "for p in /proc/[0-9]*; do grep -q 'keeper.pyz.rel[a]y' $p/cmdline && kill -9 ${p#/proc/}; done; true"
+KILL_RELAYS = "for p in /proc/[0-9]*; do grep -qs 'keeper.pyz.rel[a]y' $p/cmdline && kill -9 ${p#/proc/}; done; true"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +48,10 @@ def engine(require, tmp_path_factory):
     # It has no network but the loopback; what it would do to have one does not work on every kernel.
     program.write_text('#!/bin/sh\nexec runsc --network=none "$@"\n')
     program.chmod(0o755)
-    made = Engine({"runsc": program})
+    broken = program.with_name("runsc-broken")
+    broken.write_text(f'#!/bin/sh\necho "$@" >> {broken}.asked\nexit 1\n')
+    broken.chmod(0o755)
+    made = Engine({"runsc": program, "broken": broken})
     try:
         made.start()
         make_busybox(made.address)
@@ -103,6 +110,15 @@ def test_the_class_of_the_environment_is_what_runs_it(run, engine):
 def test_the_key_of_the_keeper_is_gone_before_a_program_runs(run):
     place = run.driver._folder(run.spec.run_id) / "once"
     assert ([*place.iterdir()], run.sh("ls -A /.handrail/once")) == ([], ("", 0))
+
+
+def test_programs_write_nothing_to_this_host_beside_their_folders(run):
+    """What they wrote there would be in HANDRAIL_HOME, and nobody's limit of disk."""
+    said, _ = run.sh(
+        "find / -xdev -writable -type d -not -path '/proc/*' 2> /dev/null; touch /.handrail/once/file 2>&1"
+    )
+    assert ("/.handrail" in said.partition("touch:")[0], "Read-only file system" in said) == (False, True)
+    assert [*(run.driver._folder(run.spec.run_id) / "once").iterdir()] == []
 
 
 def test_programs_and_this_host_see_the_same_files_at_once(run):
@@ -170,6 +186,8 @@ def test_a_connection_without_the_key_is_refused(run, engine):
     said, _ = run.sh(f"(echo '{asked}'; sleep 2) | {relay}")
     assert json.loads(said) == {"error": "it does not show this container's key"}
     assert run.sh("echo on") == ("on\n", 0)
+    said, _ = run.sh(f"(head -c 60000 /dev/zero | tr '\\0' '['; echo; sleep 2) | {relay}")
+    assert (said, run.sh("echo on")) == ("", ("on\n", 0))  # nested too deeply to be read
 
 
 # What ends
@@ -177,10 +195,12 @@ def test_a_connection_without_the_key_is_refused(run, engine):
 
 def test_a_bridge_that_is_killed_ends_its_container(up, engine):
     run = up()
-    os.kill(run.owner.pid, signal.SIGKILL)
-    until(lambda: not run.again().alive(run.owner))
     with engine.client() as client:
-        until(lambda: not client.inspect_container(run.driver.engine.name_of(run.spec.run_id))["State"]["Running"])
+        found = run.driver.engine.find(client, run.spec.run_id)
+        os.kill(run.owner.pid, signal.SIGKILL)
+        until(lambda: not run.again().alive(run.owner))
+        until(lambda: not client.inspect_container(found["Id"])["State"]["Running"])
+        run.driver.engine.kill(client, found)  # it has ended since it was found, which is no error
     assert run.again().end_reason(run.owner) == "crashed"
 
 
@@ -231,13 +251,51 @@ def test_the_probe_says_what_a_canary_found(options, engine):
         found = probe.classes["runsc"]
         assert (found["isolation"], found["limits"], found["layers"]) == ("container-gvisor", ["cpus", "memory"], True)
         assert (found["envelope"]["landlock"], found["envelope"]["mount_view"]) == (0, False)
+        assert sorted(probe.classes) == ["runc", "runsc"]  # one that does not work is none
         assert "The runtime runsc: container-gvisor, no limit on processes." in probe.notes
+        [broken] = [note for note in probe.notes if note.startswith("The runtime broken cannot be used: ")]
+        assert re.search(r"\. Handrail tries again at \d\d:\d\d UTC\.$", broken)
         usual = Blocking(get_driver("docker", ground / "handrail", ground / "run", options | {"runtime": "runsc"}))
         assert (usual.probe().isolation, usual.probe().envelope) == ("container-gvisor", found["envelope"])
         with engine.client() as client:
             assert client.containers(all=True, filters={"label": "handrail.canary"}) == []
     finally:
         shutil.rmtree(ground)
+
+
+def test_a_runtime_that_does_not_work_is_tried_after_longer_and_longer_times(engine, tmp_path, monkeypatch):
+    with engine.client() as client:
+        info = client.info()
+    at, broken = [time.time()], known(info)["broken"]
+    asked = Path(f"{json.loads(broken.about)['path']}.asked")
+    monkeypatch.setattr(runtimes, "time", SimpleNamespace(time=lambda: at[0]))
+    lend_bundle(tmp_path)
+
+    def attempts(runtime=broken) -> int:
+        before = asked.read_text().count(" create ") if asked.exists() else 0
+        found = Canaries(DockerEngine(engine.address, tmp_path / "docker"), tmp_path / "docker").facts(runtime, info)
+        assert "could not be started" in found["why"]
+        return asked.read_text().count(" create ") - before
+
+    assert (attempts(), attempts()) == (1, 0)
+    for minutes in (2, 4, 8, 16, 32, 64, 128, 256, 360, 360):
+        at[0] += minutes * 60 - 1
+        assert attempts() == 0
+        at[0] += 1
+        assert attempts() == 1
+    changed = replace(broken, about=broken.about.replace("{", '{"changed": 1, '))
+    assert (attempts(changed), attempts(changed)) == (1, 0)
+    at[0] += 120
+    assert attempts(changed) == 1
+
+
+def test_an_environment_names_gvisor_or_the_usual_runtime():
+    info = {"Runtimes": {"runc": {}, "nvidia": {"path": "nvidia-container-runtime"}, "runsc": {"path": "/bin/runsc"}}}
+    assert [choose(info, None, name).name for name in ("", "runc", "runsc")] == ["runc", "runc", "runsc"]
+    assert choose(info, "nvidia", "nvidia").name == "nvidia"
+    for usual, named in ((None, "nvidia"), ("runsc", "runc"), ("runsc", "nvidia")):
+        with pytest.raises(DriverError, match=f"{named} shares this machine's kernel"):
+            choose(info, usual, named)
 
 
 def test_a_class_that_the_engine_does_not_have_is_refused_in_words(run):

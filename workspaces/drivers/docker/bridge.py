@@ -17,6 +17,17 @@ LAST_S = 0.2  # in which what the keeper said last arrives
 HEAD = 8  # bytes before each piece of output: its stream (1 byte), 3 of nothing, the length (big-endian)
 
 
+class Bridge(linked_bridge.Bridge):
+    """The event loop, which removes the keeper's key before it takes clients, who could start programs."""
+
+    def greeted(self, answer):
+        try:
+            os.unlink("keeper.json", dir_fd=self.config["once"])
+        except FileNotFoundError:
+            pass
+        super().greeted(answer)
+
+
 class Connector(linked_bridge.Connector):
     """Connects the link to the keeper, again after each cut."""
 
@@ -72,4 +83,4 @@ class Multiplexed:
 
 
 if __name__ == "__main__":
-    linked_bridge.main(linked_bridge.Bridge, Connector)
+    linked_bridge.main(Bridge, Connector)

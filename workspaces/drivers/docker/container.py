@@ -49,11 +49,11 @@ def settings(spec: RunSpec, image: dict, *, keeper: bool = False) -> dict:
 
 
 def in_gvisor(spec: RunSpec, host: dict, once: Path) -> dict:
-    """Return `host_settings` for a container in gVisor. `once`: the folder of what its keeper reads and removes."""
+    """Return `host_settings` for a container in gVisor. `once`: the folder of the key of its keeper."""
     # The engine's limit would count threads of gVisor itself, which ends when it cannot start one. The keeper listens
     # to 127.0.0.1:80 for the programs.
     changed = {"pids_limit": None, "sysctls": {"net.ipv4.ip_unprivileged_port_start": "0"}}
-    return host | changed | {"mounts": [*host["mounts"], _bind(once, f"{AT}/once")]}
+    return host | changed | {"mounts": [*host["mounts"], _bind(once, f"{AT}/once", read_only=True)]}
 
 
 def canary_settings(place: Path) -> dict:

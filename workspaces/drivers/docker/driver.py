@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from docker import APIClient
-from docker.errors import APIError, NotFound
+from docker.errors import APIError
 
 from .. import cgroups
 from ..base import (
@@ -156,7 +156,7 @@ class DockerDriver(Kept):
         """Return the runtime of a Run; raise DriverError if the engine lacks it, or it cannot do what the Run needs."""
         with self.engine.talk() as client:
             info = client.info()
-        found = runtimes.choose(info, spec.runtime_class or self.oci_runtime)
+        found = runtimes.choose(info, self.oci_runtime, spec.runtime_class)
         if found.kind and spec.phase == "setup" and not self.canaries.facts(found, info).get("layers", True):
             raise DriverError(runtimes.NO_LAYERS.format(found.name))
         return found
@@ -175,11 +175,11 @@ class DockerDriver(Kept):
     def _create(self, client: APIClient, spec: RunSpec, image: dict, shown: Path, once: Path) -> str:
         return client.create_container(**self._description(client, spec, image, shown, client.info(), once))["Id"]
 
-    def _start_created(self, client: APIClient, made: str) -> None:
+    def _start_created(self, client: APIClient, made: str, spec: RunSpec) -> None:
         try:
             client.start(made)
         except APIError as error:
-            raise DriverError(self._explain_start(error)) from error
+            raise DriverError(self._explain_start(error, spec)) from error
 
     def _bring_up(self, spec: RunSpec, record: RunRecord, image: dict, folder: Path, lock: int) -> RunRecord:
         """Create and start the container, hand the socket and the lock to its init, and wait for the hello."""
@@ -208,7 +208,7 @@ class DockerDriver(Kept):
                 if hello is None:
                     raise DriverError(why_init_failed(client, made))
             except APIError as error:
-                raise DriverError(self._explain_start(error)) from error
+                raise DriverError(self._explain_start(error, spec)) from error
             finally:
                 door.unlink(missing_ok=True)
         env = {**record.address.env, "SHELL": hello["shell"]}
@@ -241,11 +241,13 @@ class DockerDriver(Kept):
             "use_config_proxy": False,
         }
 
-    def _explain_start(self, error: APIError) -> str:
+    def _explain_start(self, error: APIError, spec: RunSpec) -> str:
         """Return a sentence for an error of the engine, with a hint at its likely cause."""
         said = str(error.explanation or error)
         if "bind source path does not exist" in said:
             said += ". The engine must run on this host and see the same folders as Handrail"
+        elif spec.runtime_class and "runtime" in said:
+            said += f". The environment names the runtime {spec.runtime_class}"
         elif self.oci_runtime and "runtime" in said:
             said += f". The runtime comes from HANDRAIL_DOCKER_RUNTIME ({self.oci_runtime})"
         return f"The container could not be started: {said}."
@@ -304,10 +306,7 @@ class DockerDriver(Kept):
                 found = self.engine.find(client, record.run_id)
                 if found is None or not runs(found):
                     return
-                if found["State"].get("Paused"):
-                    client.unpause(found["Id"])  # a paused container cannot be killed
-                with contextlib.suppress(NotFound):
-                    client.kill(found["Id"])
+                self.engine.kill(client, found)
         except EngineLost:
             if self._is_kept(record):
                 if not self._kill_without_engine(record):

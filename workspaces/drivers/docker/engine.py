@@ -17,6 +17,7 @@ from ..base import BackendLost, DriverError
 
 INSTALLATION, RUN, WORKSPACE = (f"handrail.{name}" for name in ("installation", "run", "workspace"))  # labels
 ENGINE_S = 60.0
+CONFLICT = 409  # the container does not run
 PING_S = 5.0
 LOST = "The Docker engine at {} does not answer ({})."
 
@@ -129,6 +130,18 @@ class Engine:
         if found is not None:
             with contextlib.suppress(NotFound):
                 client.remove_container(found["Id"], force=True, v=True)
+
+    def kill(self, client: APIClient, found: dict) -> None:
+        """Kill a container, paused or not; do nothing if it has ended meanwhile. `found`: as of `find`."""
+        try:
+            if found["State"].get("Paused"):
+                client.unpause(found["Id"])  # a paused container cannot be killed
+            client.kill(found["Id"])
+        except NotFound:
+            pass
+        except APIError as error:
+            if error.status_code != CONFLICT:
+                raise
 
     def wait_for_end(self, client: APIClient, run_id: str) -> None:
         """Wait until the engine has noticed the end of a container's first process, which we may see earlier."""

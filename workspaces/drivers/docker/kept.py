@@ -5,7 +5,7 @@ and ports are reached over a bridge, whose connections are programs that the eng
 `inside/relay.py`). Files beside those of bridging.py:
 
 HOME/runs/RUN_ID/container.json  its container: {id, pid, start_time}, the last two of gVisor's process on this host
-HOME/runs/RUN_ID/once/           what the keeper reads and removes: {run, key}
+HOME/runs/RUN_ID/once/           keeper.json: what the keeper reads and the bridge then removes: {run, key}
 """
 
 import json
@@ -40,7 +40,7 @@ class Kept(Bridging):
 
     engine: Engine
     images: Images
-    hello_s = 2.0
+    start_s, hello_s = STARTS_S, 2.0
 
     def _is_kept(self, record: RunRecord) -> bool:
         return (self._folder(record.run_id) / "container.json").exists()
@@ -71,8 +71,8 @@ class Kept(Bridging):
         once.mkdir(mode=0o700, exist_ok=True)
         (once / "keeper.json").write_text(json.dumps({"run": spec.run_id, "key": key}))
         if os.getuid() == 0:
-            for path in (once, once / "keeper.json"):
-                os.chown(path, container.first_uid(spec), -1)
+            os.chown(once, spec.uid, -1)  # the bridge removes the file
+            os.chown(once / "keeper.json", container.first_uid(spec), -1)
         known = self._start_container(spec, folder, once)
         config = {
             "run": spec.run_id,
@@ -98,9 +98,10 @@ class Kept(Bridging):
             )  # fmt: skip
         os.close(held)
         reap_in_background(execs)
-        config = config | {"execs": ours.fileno(), "life": life}
+        once = os.open(folder / "once", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        config = config | {"execs": ours.fileno(), "life": life, "once": once}
         found = self._launch_bridge(run_id, folder, config, init_args, bridge_program(), ())
-        return found | {"keep": [*found["keep"], ours.detach(), life]}
+        return found | {"keep": [*found["keep"], ours.detach(), life, once]}
 
     def _start_container(self, spec: RunSpec, folder: Path, once: Path) -> dict:
         """Create and start the container; return what is written down of it."""
@@ -110,7 +111,7 @@ class Kept(Bridging):
         with self.engine.talk() as client:
             self.engine.remove(client, spec.run_id)  # left by an interrupted start
             made = self._create(client, spec, image, shown, once)
-            self._start_created(client, made)
+            self._start_created(client, made, spec)
             state = client.inspect_container(made)["State"]
         known = {"id": made, "pid": state["Pid"], "start_time": start_time(state["Pid"]) if state["Pid"] else None}
         replace_file(folder / "container.json", json.dumps(known).encode())
@@ -147,7 +148,7 @@ class Kept(Bridging):
         with self.engine.talk() as client:
             found = self.engine.find(client, record.run_id)
             if found is not None and runs(found):
-                client.kill(found["Id"])
+                self.engine.kill(client, found)
         return False
 
     def _kill_without_engine(self, record: RunRecord) -> bool:

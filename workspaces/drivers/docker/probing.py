@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ..base import DriverError, Probe
 from . import bundle, container, runtimes
 from .engine import Engine, EngineLost
-from .runtimes import IN_WORDS, KATA, Canaries
+from .runtimes import GVISOR, IN_WORDS, KATA, Canaries
 
 WEAKEST = "container"
 REACH = (
@@ -42,12 +42,14 @@ def probe(engine: Engine, canaries: Canaries, usual: str | None) -> Probe:
 
 
 def _judged(canaries: Canaries, info: Mapping, usual: str | None, has_base: bool) -> Probe:
-    classes = {name: canaries.facts(each, info) for name, each in runtimes.known(info).items() if each.kind != KATA}
-    chosen = runtimes.choose(info, usual)
-    facts = classes.get(chosen.name) or canaries.facts(chosen, info)
+    chosen, there = runtimes.choose(info, usual), runtimes.known(info)
+    classes = {chosen.name: canaries.facts(chosen, info)}
+    classes |= {name: canaries.facts(each, info) for name, each in there.items() if each.kind == GVISOR}
+    facts = classes[chosen.name]
     if "why" in facts:
         why = f"The runtime {chosen.name} does not work: {facts['why']}."
-        what_to_do = "Correct what it names; Handrail tries again in two minutes. Or set HANDRAIL_DOCKER_RUNTIME."
+        again = f"Handrail tries again {runtimes.when_again(facts)}, or when its entry in daemon.json has changed"
+        what_to_do = f"Correct what it names; {again}. Or set HANDRAIL_DOCKER_RUNTIME."
         return Probe(False, why, what_to_do, isolation=WEAKEST)
     notes = [f"Docker {info.get('ServerVersion')}, runtime {chosen.name}."]
     if missing := [name for name in ("memory", "cpus", "pids") if name not in facts["limits"]]:
@@ -56,7 +58,7 @@ def _judged(canaries: Canaries, info: Mapping, usual: str | None, has_base: bool
         notes.append("There is no handrail/base image yet; `make images` builds it.")
     return Probe(
         True,
-        notes=(*notes, *_notes(runtimes.known(info), classes)),
+        notes=(*notes, *_notes(there, classes)),
         limits=frozenset(facts["limits"]),
         isolation=facts["isolation"],
         envelope=facts["envelope"],
@@ -72,7 +74,8 @@ def _notes(there: Mapping[str, runtimes.Runtime], classes: Mapping[str, Mapping]
         if not each.kind:
             continue
         if "why" in found:
-            notes.append(f"The runtime {name} cannot be used: {found['why']}.")
+            again = f" Handrail tries again {runtimes.when_again(found)}." if name in classes else ""
+            notes.append(f"The runtime {name} cannot be used: {found['why']}.{again}")
             continue
         lacks = [] if "pids" in found["limits"] else ["no limit on processes"]
         lacks += [] if found["layers"] else ["no layers of setups"]

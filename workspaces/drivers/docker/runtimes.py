@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from docker import APIClient
@@ -25,8 +26,10 @@ from ..sandbox.driver import UID
 from . import bundle, container
 from .engine import INSTALLATION, Engine
 
-COUNTS_S = 24 * 3600.0  # how long what canaries found counts, and after what did not work
-AGAIN_S = 120.0
+COUNTS_S = 24 * 3600.0  # how long what canaries found counts
+# After how long a runtime that does not work is tried again: a busy machine passes, but each attempt of a runsc that
+# cannot start leaves a process behind, so each time it is twice as long.
+AGAIN_S, LONGEST_AGAIN_S = 120.0, 6 * 3600.0
 CANARY_S = 60.0
 LEFT_S = 600.0  # after which nobody waits for a canary any more
 CANARY, IMAGE = "handrail.canary", "handrail/canary:1"
@@ -36,6 +39,9 @@ IN_WORDS = {GVISOR: "runsc (gVisor)", KATA: "Kata Containers"}
 NO_LAYERS = (
     "What a setup installs is lost with the runtime {0}, since gVisor keeps changes of the root from the engine. "
     "Register it with the argument --overlay2=none, or use an image that has what the setup installs."
+)
+NOT_TO_NAME = (
+    "An environment can name a runtime in gVisor, or the usual one of this host, {1}. {0} shares this machine's kernel."
 )
 
 
@@ -64,19 +70,32 @@ def known(info: Mapping) -> dict[str, Runtime]:
     return {name: Runtime.of(name, told) for name, told in (info.get("Runtimes") or {}).items()}
 
 
-def choose(info: Mapping, name: str | None) -> Runtime:
-    """Return the runtime of this name, or the engine's default for none; raise DriverError if it cannot be used."""
+def choose(info: Mapping, usual: str | None, named: str = "") -> Runtime:
+    """Return the runtime that an environment has `named`, or the `usual` one, by default the engine's.
+
+    Raise DriverError if it cannot be used. An environment names gVisor or the usual one: among those that share the
+    host's kernel, one may give containers more than another, such as devices, so whoever runs the host chooses.
+    """
     there = known(info)
-    wanted = name or info.get("DefaultRuntime") or "runc"
-    if name and name not in there:
-        raise DriverError(f"This engine has no runtime {name!r}; it has {', '.join(sorted(there))}.")
+    usual_name = usual or info.get("DefaultRuntime") or "runc"
+    wanted = named or usual_name
+    if (named or usual) and wanted not in there:
+        raise DriverError(f"This engine has no runtime {wanted!r}; it has {', '.join(sorted(there))}.")
     found = there.get(wanted, Runtime(wanted))
+    if wanted != usual_name and not found.kind:
+        raise DriverError(NOT_TO_NAME.format(wanted, usual_name))
     if found.kind == KATA:
         raise DriverError(
             f"{IN_WORDS[KATA]} runs programs on a kernel of its own, through which the first process of a workspace "
             "cannot be handed its socket."
         )
     return found
+
+
+def when_again(found: Mapping) -> str:
+    """Return when a runtime that does not work, with these facts, is tried again: as in "at 14:30 UTC"."""
+    at = datetime.fromtimestamp(found["at"] + found["counts_s"], UTC)
+    return f"at {at:%H:%M} UTC"
 
 
 class Canaries:
@@ -86,7 +105,7 @@ class Canaries:
         self.engine, self.folder = engine, folder
 
     def facts(self, runtime: Runtime, info: Mapping) -> dict:
-        """Return {isolation, envelope, limits, layers} of a runtime; {why} of one that does not work."""
+        """Return {isolation, envelope, limits, layers} of a runtime; {why, …} of one that does not work."""
         limits = {limit for limit, key in container.SUPPORTED.items() if info.get(key)}
         if not runtime.kind:
             # Neither a user namespace nor a mount is allowed in a container: programs cannot get views of their own.
@@ -105,19 +124,22 @@ class Canaries:
     def _found(self, runtime: Runtime, info: Mapping) -> dict:
         place = bundle.find_or_make(self.folder)
         about = [runtime.about, info.get("ID"), info.get("ServerVersion"), place.name]
-        kept = self._kept()
-        last = kept.get(runtime.name) or {"about": None}
-        if last["about"] == about and time.time() - last["at"] < (AGAIN_S if "why" in last else COUNTS_S):
+        last = self._kept().get(runtime.name) or {}
+        if last.get("about") != about or "counts_s" not in last:
+            last = {}
+        elif 0 <= time.time() - last["at"] < last["counts_s"]:
             return last
         try:
-            found = self._sing(runtime, place)
+            found = self._sing(runtime, place) | {"counts_s": COUNTS_S}
         except DriverError as error:
-            found = {"why": str(error)}
-        kept[runtime.name] = found | {"about": about, "at": time.time()}
-        replace_file(self.folder / "canaries.json", json.dumps(kept).encode())
+            longer = 2 * last["counts_s"] if "why" in last else AGAIN_S
+            found = {"why": str(error), "counts_s": min(longer, LONGEST_AGAIN_S)}
+        found |= {"about": about, "at": time.time()}
+        replace_file(self.folder / "canaries.json", json.dumps(self._kept() | {runtime.name: found}).encode())
         return found
 
     def _kept(self) -> dict:
+        """Return {name of a runtime: what was found + {about, at, counts_s}, `at` in Unix time}."""
         try:
             return json.loads((self.folder / "canaries.json").read_text())
         except (OSError, ValueError):

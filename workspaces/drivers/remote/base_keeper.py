@@ -3,8 +3,8 @@
 Standard library only, any Python from 3.9. It is the first process of a pod, or of a container in gVisor; a driver has
 a keeper of its own with subclasses of `Door` and `KeeperAgent`. The init's loop is the main thread, since it forks the
 workspace's programs. The agent that serves the runner's bridge has a thread of its own and reaches the init by a socket
-pair that has no name, so no program here can. As process 1 the keeper cannot be killed by programs, and it is not
-dumpable.
+pair that has no name, so no program here can. On Linux programs cannot kill the keeper, as process 1; gVisor of 2022
+lets those of its user. It is not dumpable.
 
 A runner connects, shows that it is the Run's, and says in one line of JSON
 
@@ -163,7 +163,7 @@ class Door:
             asked = json.loads(read_line(sock) or b"{}")
             with self.turn:
                 self.admit(sock, asked)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             sock.close()
         finally:
             self.shaking.release()

@@ -3,9 +3,9 @@
     python3 keeper.pyz keep [--no-links PATH…] [--give-back UID GID]
 
 It listens to an abstract unix socket, which only this container has. `relay.py`, which the engine starts in the
-container, carries one connection to it. A runner shows the key that the keeper was given in ONCE, which the keeper
-removes before any program of the workspace can run: gVisor's SO_PEERCRED names the one who asks, not the peer, so
-nothing else tells a relay from a program.
+container, carries one connection to it. A runner shows the key that the keeper was given in ONCE, whose file the bridge
+removes once the keeper has answered, before any program of the workspace can run: gVisor's SO_PEERCRED names the one
+who asks, not the peer, so nothing else tells a relay from a program.
 """
 
 import json
@@ -41,7 +41,6 @@ def main(*arguments):
     refuse_links(options)
     with open(f"{ONCE}/keeper.json") as file:
         door = ContainerDoor(json.load(file))
-    os.unlink(f"{ONCE}/keeper.json")
     os.chdir("/")
     os.umask(0o022)
     os.environ.clear()
