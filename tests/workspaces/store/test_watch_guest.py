@@ -9,7 +9,7 @@ import pytest
 
 from tests.workspaces.store.guests import Guest, only
 from workspaces.store import LocalTree, Store, StoreError
-from workspaces.store.guest import canary
+from workspaces.store.guest import canary, protocol
 from workspaces.store.guest.watched import GuestWatched
 from workspaces.store.watch.inotify import Inotify
 
@@ -197,3 +197,44 @@ Proven.begin = lambda self, *_, **__: [Hints("watched"), setattr(self, "how", "f
 def test_a_guest_that_claims_to_know_what_the_host_does_not_know_is_refused(store, guest_of):
     with pytest.raises(StoreError, match="nonsense"):
         store.snapshot(guest_of(CLAIMS).tree())
+
+
+FULL = """
+from handrail_tree.guest import watch
+tries = iter([OSError(28, "No space left on device")])
+def missed_writer(way, folder):
+    for error in tries:
+        raise error
+    return {what!r}
+watch.missed_writer = missed_writer
+"""
+
+
+@pytest.mark.parametrize("what", ["", "a changed mode"])
+def test_a_kernel_that_could_not_be_tried_out_is_tried_before_the_next_snapshot(store, guest_of, what):
+    guest = guest_of(INOTIFY + FULL.format(what=what))
+    assert store.snapshot(guest.tree()).looked_at.watched == 0
+    assert guest.watched.why == "the kernel could not be tried out: No space left on device"
+    store.snapshot(guest.tree())
+    assert guest.watched.how == ("off" if what else "guest")
+
+
+def test_a_server_that_ends_after_the_commit_loses_the_watch_and_not_the_snapshot(store, work, guest):
+    (work / "src" / "main.py").write_text("changed")
+    taken = store.snapshot(guest.tree(), before_commit=guest.process.kill)
+    assert store.read(taken.tree, b"src/main.py") == b"changed"
+    (work / "src" / "main.py").write_text("again")
+    taken = store.snapshot(guest.tree())
+    assert (taken.looked_at.watched, taken.tree, guest.watched.how) == (0, walked(store, work), "guest")
+
+
+def test_more_missed_changes_than_a_frame_can_name_are_an_alarm(store, work, guest_of, monkeypatch):
+    monkeypatch.setattr(protocol, "_MAX_HEAD", 20_000)
+    for number in range(300):
+        (work / f"{number:0100}").mkdir()
+    guest = guest_of(INOTIFY + "\n" + DEAF)
+    store.snapshot(guest.tree())
+    for number in range(300):
+        (work / f"{number:0100}" / "new").touch()
+    store.snapshot(guest.tree(), prove=True)
+    assert guest.watched.alarms == 1

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .protocol import Wire
 
 
+_NAMED = 100  # missed changes that the host is told of: one is an alarm, and a frame has an end
+
+
 class Proven(Watched):
     """A watch that first tries its source of events out, beside the tree."""
 
@@ -30,12 +33,16 @@ class Proven(Watched):
 
     def _join(self, root: int) -> bool:
         is_new = self.kernel is None
-        if not super()._join(root):
+        if not super()._join(root) or not is_new:
+            return self.kernel is not None
+        try:
+            what = missed_writer(type(self.kernel), self._beside)
+        except OSError as error:  # as on a full disk; the next snapshot tries it again
+            self.close(f"the kernel could not be tried out: {error.strerror or error}")
             return False
-        if is_new and (what := missed_writer(type(self.kernel), self._beside)):
+        if what:
             self.refuse(f"the kernel does not tell of {what}")
-            return False
-        return True
+        return not what
 
     def renew(self, mark: str) -> None:
         """Go by this mark of the host until the next snapshot."""
@@ -90,7 +97,7 @@ class TreeWatch:
             self.watched.fail(missed)
         elif scan.listing.refused:
             self.watched.refuse(scan.listing.refused)
-        self._say(missed=missed)
+        self._say(missed=missed[:_NAMED])
 
     def _say(self, **more) -> None:
         self.wire.send({"end": True, "how": self.watched.how, "why": self.watched.why, **more})

@@ -11,11 +11,12 @@ import os
 import stat
 from typing import TYPE_CHECKING, ClassVar
 
+from ..errors import StoreError
 from ..file_reader import make_row
 from ..objects import XATTRS
 from ..watch.hinted import Hinted
 from ..watch.watched import BASELINE, PROOF, WATCHED, Hints, Watched
-from .protocol import AS_BEFORE, FILL, READ, Closed
+from .protocol import FILL, READ, Closed
 from .scan import RemoteScan
 
 if TYPE_CHECKING:
@@ -93,13 +94,17 @@ class GuestWatched(Watched):
         differing = sorted(scan.differing(self.folders)) if hints.mode == PROOF else []
         self._mark, self._lost = os.urandom(16).hex(), "the guest did not hear of the last snapshot"
         body = b"\0".join(_that_fit(differing))
-        said = self._live.ask({"do": "settle", "mark": self._mark}, body)
+        live, self._live, self._is_open = self._live, None, False
+        try:
+            said = live.ask({"do": "settle", "mark": self._mark}, body)
+        except (OSError, StoreError):
+            return []  # the snapshot is stored all the same, and the next one walks
         if hints.mode == WATCHED:
             self._update(scan)
         else:
             self._replace(scan)
             self._since_proof = 0
-        self._is_open, self._live, self._lost = False, None, ""
+        self._lost = ""
         missed = sorted(set(differing) & set(map(str, said.get("missed") or ())))
         if not self._take(said) and not missed:
             self.refuse(self.why)
@@ -117,12 +122,12 @@ class WatchedGuestScan(Hinted, RemoteScan):
         if self.hints.mode == WATCHED:
             paths = {os.fsdecode(path): listing.status for path, listing in found[0].items()}
             self.hints.dirty = {path for path, status in paths.items() if status == READ}
-            self.hints.below = {path for path, status in paths.items() if status == AS_BEFORE}
+            self.hints.below = paths.keys() - self.hints.dirty  # also those that could not be entered
         return found
 
     def _told(self, said, told):
         told, inodes = list(told), said.get("inodes") or []
-        if len(told) != len(inodes):
+        if not isinstance(inodes, list) or len(told) != len(inodes):
             raise Closed("the guest sent an invalid listing")
         self._inodes |= {path: int(inode) for (path, _), inode in zip(told, inodes, strict=True)}
         return super()._told(said, iter(told))
