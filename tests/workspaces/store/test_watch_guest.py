@@ -228,6 +228,33 @@ def test_a_server_that_ends_after_the_commit_loses_the_watch_and_not_the_snapsho
     assert (taken.looked_at.watched, taken.tree, guest.watched.how) == (0, walked(store, work), "guest")
 
 
+BROKEN = """
+import os
+from handrail_tree.guest import walk
+opened = walk.open_beneath
+def open_beneath(root, path, flags):
+    if path == b"src/deep" and os.path.exists(f"/proc/self/fd/{root}/../broken"):
+        raise OSError(24, "Too many open files")
+    return opened(root, path, flags)
+walk.open_beneath = open_beneath
+"""
+
+
+@pytest.mark.parametrize("changed", ["src/deep/data.bin", "src/deep/below/new"])
+def test_a_folder_that_cannot_be_opened_for_a_while_is_skipped_and_stays_due(store, work, guest_of, changed):
+    (work / "src" / "deep" / "below").mkdir()
+    guest, broken = guest_of(INOTIFY + BROKEN), work.parent / "broken"
+    store.snapshot(guest.tree())
+    broken.touch()
+    (work / changed).write_text("changed")
+    assert [one.path for one in store.snapshot(guest.tree()).skipped] == [b"src/deep"]
+    broken.unlink()
+    (work / changed).write_text("again")
+    taken = store.snapshot(guest.tree())
+    assert (taken.skipped, taken.tree) == ([], walked(store, work))
+    assert guest.watched.how == "guest"
+
+
 def test_more_missed_changes_than_a_frame_can_name_are_an_alarm(store, work, guest_of, monkeypatch):
     monkeypatch.setattr(protocol, "_MAX_HEAD", 20_000)
     for number in range(300):

@@ -5,6 +5,7 @@ Runs inside guests, so it uses the standard library only.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from array import array
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..watch import Hints, Watched
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # or no folder any more; what cannot be opened is still there
 
 
 class Walk:
@@ -96,6 +98,8 @@ class WatchedWalk(Walk):
             with _opened(self.root, path) as fd:
                 if isinstance(fd, OSError):
                     self._list_above(path)
+                    if not isinstance(fd, PermissionError):  # whose end would be an event
+                        self.listing.unmarked.add(path.rpartition("/")[0])
                     yield _unread(path, fd), 0
                     continue
                 try:
@@ -218,7 +222,7 @@ def encoded_xattrs(at: int | bytes) -> bytes:
 
 
 def _unread(path: str, error: OSError) -> bytes:
-    return _item(KEPT_OUT if isinstance(error, PermissionError) else GONE, path)
+    return _item(GONE if error.errno in _GONE else KEPT_OUT, path)
 
 
 def _item(status: int, path: str, *parts: bytes) -> bytes:
