@@ -69,12 +69,12 @@ def restore_tree(
 
     Raise StoreError if an earlier restore was interrupted and not recovered.
     """
-    if live.unfinished(journal):
-        raise StoreError(f"an earlier restore was interrupted; recover {journal} first")
-    live.made = Made(tree_id)
-    want_root = catalog.folder(tree_id)
-    rules = _rules(live, want_root.root(), owner)
     try:
+        if live.unfinished(journal):
+            raise StoreError(f"an earlier restore was interrupted; recover {journal} first")
+        live.made = Made(tree_id)
+        want_root = catalog.folder(tree_id)
+        rules = _rules(live, want_root.root(), owner)
         live_root = scan.sink.folder(scan.run(live.root)).root()
     finally:
         scan.forget()  # nothing of it is stored, so the next snapshot of a watched tree looks at the same again

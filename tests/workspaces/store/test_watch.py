@@ -14,11 +14,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.workspaces.store.silent_writers import mount, unmount
 from tests.workspaces.store.users import as_user
-from workspaces.store import LocalTree, Store
+from workspaces.store import LocalTree, Store, StoreError
 from workspaces.store.watch import Watched, kernels, opened, writers
 from workspaces.store.watch.marks import Marks
 from workspaces.store.watch.scan import WatchedScan
+
+MS_BIND = 4096
 
 
 @pytest.fixture
@@ -546,3 +549,41 @@ def test_all_of_this_holds_for_an_ordinary_user(tmp_path, ordinary_user):
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert int(re.search(r"(\d+) passed", outcome.stdout).group(1)) > 20, outcome.stdout
+
+
+def test_another_folder_mounted_in_the_place_of_one_is_looked_at(store, tree, work, watched, require):
+    one, another, place = work.parent / "one", work.parent / "another-one", work / "src" / "deep"
+    for folder in (one, another):
+        folder.mkdir()
+        (folder / "name").write_text(folder.name)
+    try:
+        mount(os.fspath(one), os.fspath(place), "", MS_BIND, "")
+    except PermissionError as error:
+        require("mounts", str(error))
+    try:
+        taken = store.snapshot(tree)
+        assert store.read(taken.tree, b"src/deep/name") == b"one"
+        unmount(os.fspath(place))
+        mount(os.fspath(another), os.fspath(place), "", MS_BIND, "")
+        taken = store.snapshot(tree)
+        assert (taken.looked_at.walked, taken.tree) == (1, walked(store, work).tree)
+        assert store.read(taken.tree, b"src/deep/name") == b"another-one"
+    finally:
+        unmount(os.fspath(place))
+
+
+def test_a_restore_that_cannot_begin_leaves_the_watch_as_it_is(store, tree, watched, tmp_path):
+    with pytest.raises(StoreError):
+        store.restore("00" * 32, tree, journal=tmp_path / "journal")
+    assert store.snapshot(tree).looked_at.walked == 0
+
+
+def test_a_snapshot_that_fails_before_it_looks_says_why(store, tree, watched):
+    def still_in(catalog):
+        raise StoreError("the index is damaged")
+
+    tree.made = SimpleNamespace(still_in=still_in)
+    with pytest.raises(StoreError, match="the index is damaged"):
+        store.snapshot(tree)
+    tree.made = None
+    assert store.snapshot(tree).looked_at.walked == 0

@@ -12,6 +12,8 @@ from .listing import Listing
 class WatchedScan(Hinted, Scan):
     """One pass; what it lists it marks, and asks for writers."""
 
+    _listing: Listing | None = None  # until the scan runs
+
     def _prepare(self, root: int) -> None:
         super()._prepare(root)
         self._listing = Listing(self.watched, self.hints, self._device)
@@ -41,7 +43,7 @@ class WatchedScan(Hinted, Scan):
         self._give_up()
 
     def _give_up(self) -> None:
-        if self._listing.refused and not self.watched.alarms:
+        if self._listing is not None and self._listing.refused and not self.watched.alarms:
             self.watched.refuse(self._listing.refused)
 
 

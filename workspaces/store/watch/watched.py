@@ -60,7 +60,7 @@ class Watched:
         self.unmarked: set[str] = set()  # folders with an entry of which the kernel tells nothing: always due
         self._root: os.stat_result | None = None
         self._stamp: tuple | None = None
-        self._mounts: frozenset[str] = frozenset()
+        self._mounts: frozenset[tuple[str, ...]] = frozenset()
         self._lock = threading.Lock()
         self._lost = "no snapshot has been taken yet"
         self._dirty: set[str] = set()
@@ -159,7 +159,7 @@ class Watched:
                 return Hints(BASELINE)
             self._touch(due & self.places.keys())
             dirty, self._dirty = self._dirty, set()
-            for mount in mounts ^ self._mounts:
+            for mount, *_ in mounts ^ self._mounts:
                 dirty |= {mount, mount.rpartition("/")[0]}
             self._mounts = mounts
             self._since_proof += 1
