@@ -239,8 +239,7 @@ class Store:
         """Yield the changes between two trees in path order; folders with equal ids are not read."""
         from .diff import changes
 
-        old, new = self.root(a), self.root(b)
-        return changes(self.catalog.folder, old.content, new.content)
+        return changes(self.catalog.folder, self.root(a).content, self.root(b).content)
 
     def compare(
         self,
