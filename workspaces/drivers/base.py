@@ -28,6 +28,10 @@ class BackendLost(DriverError):
     """The service that a driver depends on, such as a container engine, does not answer."""
 
 
+class OutOfReach(DriverError):
+    """A Run lives on, as far as its backend knows, and cannot be reached now."""
+
+
 class ImageMissing(DriverError):
     """The image is not on this host."""
 

@@ -11,7 +11,7 @@ from dashboard.models import Actor, Event
 from tests.pages.conftest import keep_tree, make_command, runner, workspace  # noqa: F401 - fixtures
 from tests.workspaces.hosts.test_take_lead import Cluster, lost  # noqa: F401 - a fixture
 from workspaces import operations
-from workspaces.drivers.base import BackendLost, DriverError
+from workspaces.drivers.base import BackendLost, DriverError, OutOfReach
 from workspaces.host import paths, run_leads
 from workspaces.models import Operation, Phase, Run, Workspace
 from workspaces.runner.reconcile import started_anew
@@ -133,6 +133,14 @@ def test_what_was_asked_for_meanwhile_waits_also_while_the_cluster_is_silent(hos
     Operation.objects.filter(pk=asked.pk).update(due_at=clock.now())
     host.carry_out()
     assert host.claimable() == ["command", "stop"]
+
+
+def test_a_pod_that_cannot_be_reached_now_is_waited_for(host):
+    host.start()
+    host.cluster.troubles = [OutOfReach("It does not answer.")]
+    host.carry_out()
+    assert (host.asked().phase, host.asked().progress["waits"]) == (Phase.DUE, "It does not answer.")
+    assert Run.objects.get().ended_at is None
 
 
 def test_a_pod_that_is_gone_is_closed_and_resumed_from_the_newest_snapshot(host):

@@ -10,7 +10,7 @@ from dashboard.database import clock
 from dashboard.models import Actor
 from tests.pages.conftest import keep_tree, workspace  # noqa: F401 - a fixture
 from workspaces import operations
-from workspaces.drivers.base import BackendLost, DriverError
+from workspaces.drivers.base import BackendLost, DriverError, OutOfReach
 from workspaces.egress import authority
 from workspaces.host import run_leads
 from workspaces.models import Environment, Operation, Phase, Run, Runner, State, Workspace
@@ -143,10 +143,11 @@ def test_a_cluster_that_does_not_answer_is_waited_for(lost, take):
     assert Run.objects.get().ready_at is not None
 
 
-def test_a_pod_that_is_gone_is_not_waited_for(lost, take):
+@pytest.mark.parametrize("trouble", [DriverError("Its pod is gone."), OutOfReach("Its pod is gone.")])
+def test_a_pod_that_is_gone_or_out_of_reach_is_not_waited_for(lost, take, trouble):
     run_leads.keep(lost.run, "what it takes")
-    done = take(DriverError("Its pod is gone, and its files with it."))
-    assert done.outcome["reason"] == "It could not be taken over: Its pod is gone, and its files with it."
+    done = take(trouble)
+    assert done.outcome["reason"] == "It could not be taken over: Its pod is gone."
     assert Run.objects.get().end_code == "lost"
     assert Workspace.objects.get().state == State.ARCHIVED
 

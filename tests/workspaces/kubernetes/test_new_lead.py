@@ -9,9 +9,13 @@ import pytest
 
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import Blocking, driver_of, finish
-from workspaces.drivers.base import DriverError, RunSpec
+from tests.workspaces.kubernetes.test_wrong import is_keeper_of
+from workspaces.drivers.base import DriverError, OutOfReach, RunSpec
 from workspaces.drivers.init_client import InitClient
+from workspaces.drivers.kubernetes import bridged
 from workspaces.drivers.kubernetes.driver import KubernetesDriver
+
+KEEPER = "keeper.pyz\0keep"  # in its command line
 
 
 class OtherHost:
@@ -119,6 +123,25 @@ def test_the_former_host_is_refused_and_leaves_the_pod_alone(pod, other_host):
     run.again().let_go(run.owner)
     assert run.do.records() == []
     assert other.sh(owner, "echo here") == ("here\n", 0)
+
+
+def test_a_pod_that_does_not_answer_now_can_be_waited_for(pod, other_host, monkeypatch):
+    run = pod(lead=1)
+    run.sh("echo since the newest snapshot > note")
+    uid = run.driver.pods.find(run.spec.run_id).metadata.uid
+    [keeper] = [int(name) for name in os.listdir("/proc") if name.isdigit() and is_keeper_of(int(name), KEEPER, uid)]
+    needed, other = run.do.what_leads(run.owner), other_host(run)
+    os.kill(run.owner.pid, signal.SIGKILL)
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        monkeypatch.setattr(bridged, "FETCH_S", 1.0)
+        with pytest.raises(OutOfReach, match=r"can't be reached\. The cluster has not ended it"):
+            other.do.take_over(other.spec, needed)
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    monkeypatch.undo()
+    owner = other.do.take_over(other.spec, needed)
+    assert other.sh(owner, "cat note") == ("since the newest snapshot\n", 0)
 
 
 def test_a_pod_that_is_gone_is_not_taken_over(pod, other_host):

@@ -7,7 +7,7 @@ import asyncio
 import json
 from dataclasses import replace
 
-from ..base import DriverError, RunRecord, RunSpec
+from ..base import DriverError, OutOfReach, RunRecord, RunSpec
 from ..init_client import InitClient
 from ..local import lead_of
 from ..processes import boot_id, this_host
@@ -62,11 +62,14 @@ class Leading(Bridged):
                 raise DriverError("Its pod is gone, and its files with it.")
             self._revive(record)
             record = self._greeted(self._read(spec.run_id), lambda: True)
-        except BaseException:
+        except BaseException as error:
+            waits = isinstance(error, DriverError) and super()._alive(record) and not self._is_lost(record)
             if is_own:
                 self._end_bridge(spec.run_id)
             else:
                 self._let_go(record)
+            if waits:  # the keeper has not refused its new lead: the files may be reached later
+                raise OutOfReach(f"{error} The cluster has not ended it.") from error
             raise
         for _name, place in self._folders(record):
             files.mark_away(place, spec.run_id)

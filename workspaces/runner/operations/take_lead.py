@@ -15,7 +15,7 @@ from dashboard.keys.keyring import Unreadable
 from dashboard.problems import Problem
 from dashboard.workers.failpoints import failpoint
 from workspaces import lifecycle
-from workspaces.drivers.base import BackendLost, DriverError
+from workspaces.drivers.base import BackendLost, DriverError, OutOfReach
 from workspaces.host import paths, run_leads
 from workspaces.lifecycle import led_on, lost_hosts
 from workspaces.models import EndCode, ReasonCode, Run, RunLead, Runner, State, Workspace
@@ -62,7 +62,12 @@ class TakeLead(Kind):
     async def _take_over(self, job, run):
         workspace, lead = job.workspace, await job.thread(run_leads.read, run)
         await job.thread(paths.make_folders, workspace)
-        owner = await job.driver.take_over(await job.thread(agents_spec, workspace, run.pk), lead.needed)
+        try:
+            owner = await job.driver.take_over(await job.thread(agents_spec, workspace, run.pk), lead.needed)
+        except OutOfReach as error:
+            if _is_own(job):  # nothing is lost: it is waited for, since its files are nowhere else
+                raise BackendLost(str(error)) from error
+            raise
         await job.thread(leashes.set_authority, workspace, lead.authority)
         await job.thread(save_owner, run, owner)
         return owner
