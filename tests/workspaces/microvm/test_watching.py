@@ -43,20 +43,3 @@ def test_only_what_has_changed_is_looked_at(guest, tmp_path):
     assert store.compare(taken.tree, guest.tree(), full=True).differ == []
     assert (snapshot().tree, snapshot(prove=True).tree) == (taken.tree, taken.tree)
     assert watched.alarms == 0
-
-
-def test_a_guest_that_was_paused_is_walked(guest, tmp_path):
-    store, watched = Store.create(tmp_path / "store"), GuestWatched()
-
-    def snapshot():
-        tree = guest.tree()
-        tree.watched = watched
-        return store.snapshot(tree)
-
-    guest.sh("rm -rf *; mkdir c; for n in $(seq 50); do echo $n > c/$n; done")
-    snapshot()
-    guest.pause()
-    guest.resume()
-    guest.sh("echo changed > c/7")
-    taken = snapshot()
-    assert (taken.looked_at.watched, store.read(taken.tree, b"c/7")) == (0, b"changed\n")
