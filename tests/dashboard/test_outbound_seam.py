@@ -37,6 +37,7 @@ STAYS_HERE = {
     "dashboard/processes/parts.py": "asks the web server of this machine",
     "workspaces/drivers/remote/base_agent.py": "runs in a guest or a pod, and connects to its loopback",
     "workspaces/drivers/kubernetes/bridge.py": "a pod of this installation, over mutual TLS",
+    "workspaces/drivers/kubernetes/warm_pools.py": "a pod of this installation that waits, over mutual TLS",
     "workspaces/drivers/kubernetes/pod/canary.py": "runs in a pod, and tries what its cluster lets it reach",
     "workspaces/egress/proxy.py": "straight to an address, where no proxy is on the way; else by_proxy.py",
     "workspaces/host/leads.py": "a runner of this installation, over mutual TLS",
