@@ -187,7 +187,7 @@ SHORTENED = {
     "workspaces/drivers/kubernetes/driver.py": "64 bits of a hash",
     "workspaces/drivers/kubernetes/namespaces.py": "32 bits of a hash; labels with the whole slug tell teams apart",
     "workspaces/drivers/kubernetes/pods.py": "names of pods, with a hash of the whole name of the Run",
-    "workspaces/drivers/kubernetes/warm_pools.py": "32 bits of hashes of the host and of a certificate made for the pool",
+    "workspaces/drivers/kubernetes/warm_pools.py": "32 bits of hashes of the host and of a new certificate",
     "workspaces/drivers/sandbox/driver.py": "the host name inside",
     "workspaces/lifecycle/creation.py": "an environment is used only if its content is what was asked for",
     "workspaces/pages/diff_sections.py": "128 bits",

@@ -35,7 +35,6 @@ STAYS_HERE = {
     "dashboard/ops/doctor.py": "asks the web server of this machine",
     "dashboard/ops/proxy_check.py": "asks this desk at its public address, as a program of a user would",
     "dashboard/processes/parts.py": "asks the web server of this machine",
-    "workspaces/drivers/remote/base_agent.py": "runs in a guest or a pod, and connects to its loopback",
     "workspaces/drivers/kubernetes/bridge.py": "a pod of this installation, over mutual TLS",
     "workspaces/drivers/kubernetes/warm_pools.py": "a pod of this installation that waits, over mutual TLS",
     "workspaces/drivers/kubernetes/pod/canary.py": "runs in a pod, and tries what its cluster lets it reach",
