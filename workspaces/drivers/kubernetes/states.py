@@ -18,6 +18,8 @@ WARNINGS = (
     ("no runtime for", "its node has no handler for this runtime class", 5),
     ("no such file or directory", "its image lacks what has to be there", 5),
 )
+# Parts of events about an image, which can come before the pod's status says the same.
+PULLS = ("Failed to pull image", "ErrImagePull", "ImagePullBackOff", "Back-off pulling image")
 NO_SANDBOX_S = 12  # a runtime that refused the pod so long refuses it for ever
 KILLED = 128 + 9
 
@@ -50,9 +52,13 @@ def trouble(pod, events: list) -> Trouble | None:
         if condition.type == "PodScheduled" and condition.status == "False":
             return Trouble(f"no node has room for it: {condition.message}", None)
     for event in reversed(events):
+        message = event.message or ""
         for part, words, patience in WARNINGS:
-            if part in (event.message or ""):
-                return Trouble(f"{words}: {event.message}"[:600], patience)
+            if part in message:
+                return Trouble(f"{words}: {message}"[:600], patience)
+        if any(part in message for part in PULLS):
+            patience, words = WAITING["ErrImagePull"]
+            return Trouble(f"{words}: {pod.spec.containers[0].image} ({message})"[:600], patience)
     if events:
         said = f"{events[-1].reason}: {events[-1].message}"[:600]
         return Trouble(said, NO_SANDBOX_S if events[-1].reason == "FailedCreatePodSandBox" else None)
