@@ -22,7 +22,7 @@ class Led:
 
 
 def keep(operation: Operation, run_id, spec: ShimSpec, hidden) -> bool:
-    """Keep it for whoever leads the Run when its host is lost; return False if nobody else can lead this Run."""
+    """Keep it for the next host of the Run, if this one is lost; return False if no other host can lead this Run."""
     if not RunLead.objects.filter(run=run_id).exists():
         return False
     value = {"fields": {name: getattr(spec, name) for name in OF_THE_SPEC}, "hidden": [*hidden]}

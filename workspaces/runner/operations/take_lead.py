@@ -1,4 +1,4 @@
-"""Lead what lives on without the host that led it, which is lost or was started anew: take its Run over.
+"""Take over a Run whose host was lost or started anew, so that this host leads it.
 
 All files are as they were. The Run's own host does so after a start that ended its connection to it.
 """
