@@ -31,7 +31,7 @@ OURS = re.compile(
     r"SELECT \* FROM (output|file)|Forgejo|GitHub|GitLab|Gitea|CSV|EU AI Act|Art\. 14|OWASP AISVS|C14\.\d .*|"
     r"English|default( v1)?|[Oo]nly-for-payments.*|before lunch|nightly|tests|Bash|UTC|DEPLOY_KEY|GITHUB|make up|"
     r"(Overwrite|Push to) main on origin|(Run )?pwd|[\d.,]+ EUR|"
-    r"namespace|none|sandbox|container|microvm(-emulated)?|pod-(runc|gvisor|kata)|U\+27E\d.*|/workspace|\.tar(\.\w+)*"
+    r"namespace|none|sandbox|container(-gvisor)?|microvm(-emulated)?|pod-(runc|gvisor|kata)|U\+27E\d.*|/workspace|\.tar(\.\w+)*"
 )
 # Pages of operators, whose findings are those of `manage.py doctor`, and the log, whose data stays as it was recorded.
 AS_RECORDED = ("/status/", "/log/")
