@@ -39,10 +39,11 @@ test: setup-tests ## what a laptop can run, each behaviour at least once; narrow
 
 test-all: test-kubernetes test-sqlite test-postgres ## every guest, kill and round, on both databases; what is missing fails, as in .ci/run
 
-# One after the other, since they share one cluster and kill parts of it.
+# On two clusters, each with one process of tests, since these kill parts of their cluster; WORKERS=0: one after the other.
+test-kubernetes: CLUSTERS = $(if $(WORKERS:0=),2,1)
 test-kubernetes: setup-tests ## the tests on a Kubernetes cluster, which `python -m bench.kubernetes build` makes the programs of
-	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(BIN)/python -m bench.kubernetes run \
-		$(PYTEST) --ring all -m kubernetes --numprocesses 0 $(KUBERNETES_TESTS) $(ARGS)
+	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(BIN)/python -m bench.kubernetes run --clusters $(CLUSTERS) \
+		$(PYTEST) --ring all -m kubernetes --numprocesses $(CLUSTERS:1=0) $(KUBERNETES_TESTS) $(ARGS)
 
 test-sqlite: setup-tests
 	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all -m "not kubernetes" $(LONG_UNTIL:%=--long-until %) $(HEAVY_UNTIL:%=--heavy-until %) $(ARGS)

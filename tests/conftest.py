@@ -42,10 +42,12 @@ from dashboard.people.tokens import make_token
 from tests.support import CHECKOUT, lock_order
 from tests.support.buckets import seaweed
 from tests.support.chromium import chromium  # noqa: F401 - a fixture
-from tests.support.kubernetes import base_image, busybox_image, kubernetes, pods  # noqa: F401 - fixtures
+from tests.support.kubernetes import base_image, busybox_image, kubernetes, pods, take_own  # noqa: F401 - fixtures
 from tests.support.migrated import Migrated
 from tests.support.pods import pod_namespace  # noqa: F401 - a fixture
 from tests.support.product import PreparedHome, Product
+
+take_own(os.environ)
 
 pytest_plugins = ["tests.support.rings", "tests.support.order", "tests.support.run_log"]
 

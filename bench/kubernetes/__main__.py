@@ -4,7 +4,7 @@
     python -m bench.kubernetes up [--name NAME] [--nodes N]     start it; the last line is the path of its KUBECONFIG
     python -m bench.kubernetes load FILE [--name NAME]          import an image into its nodes
     python -m bench.kubernetes wall up|down [--name NAME]       keep its pods from opening connections, or let them
-    python -m bench.kubernetes run COMMAND...                   run a command with a cluster that it has alone
+    python -m bench.kubernetes run [--clusters N] COMMAND...    run a command with clusters that it has alone
     python -m bench.kubernetes down [--name NAME]               end exactly what `up` has started
     python -m bench.kubernetes image --out FILE                 write the image of an environment that names none
 
@@ -16,12 +16,15 @@ cluster root and containernetworking-plugins, an image mmdebstrap.
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from bench.kubernetes import image, machine, programs
 from bench.kubernetes.cluster import Cluster, folder_of
+
+NAMESPACE = "handrail-tests"  # of the pods of a command with clusters of its own
 
 
 def main() -> int:
@@ -52,6 +55,7 @@ def main() -> int:
             asked.add_argument("--packages", help=f"in place of those of the base image; {image.SMALL!r} is enough")
     beside = verbs.add_parser("run")
     beside.set_defaults(function=run)
+    beside.add_argument("--clusters", type=int, default=1, choices=range(1, 5))
     beside.add_argument("command", nargs=argparse.REMAINDER)
     asked = parser.parse_args()
     try:
@@ -104,29 +108,37 @@ def wall(asked) -> int:
 
 
 def run(asked) -> int:
-    """Run the command with a cluster that is taken away after it; where there can be none, say so in one line.
+    """Run the command with clusters that are taken away after it; where there can be none, say so in one line.
 
-    It gets KUBECONFIG, HANDRAIL_TEST_KUBERNETES (the cluster's name) and HANDRAIL_TEST_KUBERNETES_NAMESPACE, whose pods
-    have to be *restricted*; the image in HANDRAIL_TEST_KUBERNETES_IMAGE is on every node.
+    It gets HANDRAIL_TEST_KUBERNETES (the names of the clusters), KUBECONFIG (of the first) and the namespace
+    HANDRAIL_TEST_KUBERNETES_NAMESPACE, whose pods have to be *restricted*; HANDRAIL_TEST_KUBERNETES_IMAGE is
+    on every node.
     """
     if why := (programs.lacks() if programs.missing() else machine.lacks()):
         _say(f"Left out, since there is no Kubernetes here: {why}.")
         return 0
     programs.build(say=_say)
-    cluster, namespace = Cluster(f"run-{os.getpid()}"), "handrail-tests"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the clusters are taken away
+    clusters = [Cluster(f"run-{os.getpid()}-{number}") for number in range(1, asked.clusters + 1)]
     try:
-        cluster.up()
-        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-        cluster.create("/api/v1/namespaces", "Namespace", namespace, labels=labels)
-        if archive := os.environ.get("HANDRAIL_TEST_KUBERNETES_IMAGE"):
-            cluster.load_image(Path(archive))
-        names = {"HANDRAIL_TEST_KUBERNETES": cluster.name, "HANDRAIL_TEST_KUBERNETES_NAMESPACE": namespace}
-        return subprocess.run(
-            asked.command, env=os.environ | names | {"KUBECONFIG": str(cluster.kubeconfig)}
-        ).returncode
+        for cluster in clusters:
+            _set_up(cluster)
+        names = {"HANDRAIL_TEST_KUBERNETES": " ".join(cluster.name for cluster in clusters)}
+        names |= {"HANDRAIL_TEST_KUBERNETES_NAMESPACE": NAMESPACE, "KUBECONFIG": str(clusters[0].kubeconfig)}
+        return subprocess.run(asked.command, env=os.environ | names).returncode
     finally:
-        # The command may have killed parts and started them again: what runs now stands in the folder.
-        (Cluster.load(cluster.name) if (cluster.folder / "state.json").exists() else cluster).down()
+        for cluster in clusters:
+            # The command may have killed parts and started them again: what runs now stands in the folder.
+            if (cluster.folder / "state.json").exists():
+                Cluster.load(cluster.name).down()
+
+
+def _set_up(cluster: Cluster) -> None:
+    cluster.up()
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    cluster.create("/api/v1/namespaces", "Namespace", NAMESPACE, labels=labels)
+    if archive := os.environ.get("HANDRAIL_TEST_KUBERNETES_IMAGE"):
+        cluster.load_image(Path(archive))
 
 
 def write_image(asked) -> int:

@@ -1,11 +1,13 @@
 """The real cluster of `python -m bench.kubernetes`, one for a run of tests, on which a test may kill anything.
 
-`HANDRAIL_TEST_KUBERNETES` names a cluster that is up already, and stays up. `HANDRAIL_TEST_KUBERNETES_IMAGE` is the
+`HANDRAIL_TEST_KUBERNETES` names a cluster that is up already, and stays up; of several, each process of pytest-xdist
+takes the one of its number. `HANDRAIL_TEST_KUBERNETES_IMAGE` is the
 file that `python -m bench.kubernetes image` has written.
 """
 
 import json
 import os
+from collections.abc import MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +19,15 @@ from tests.support.engine import busybox_layer
 from tests.support.waiting import until
 
 PODS = "/api/v1/namespaces/{}/pods"
+
+
+def take_own(environment: MutableMapping[str, str]) -> None:
+    """Leave a process of pytest-xdist the one cluster of several that has its number."""
+    names = environment.get("HANDRAIL_TEST_KUBERNETES", "").split()
+    worker = environment.get("PYTEST_XDIST_WORKER")
+    if worker and len(names) > 1:
+        environment["HANDRAIL_TEST_KUBERNETES"] = own = names[int(worker.removeprefix("gw"))]
+        environment["KUBECONFIG"] = str(Cluster(own).kubeconfig)
 
 
 def lacks(kubernetes: str = programs.KUBERNETES) -> str:
@@ -42,8 +53,8 @@ def new_cluster(name: str, **fields):
 @pytest.fixture(scope="session")
 def kubernetes(require):
     """A cluster of two nodes, with the RuntimeClasses `runc` and `gvisor`."""
-    if name := os.environ.get("HANDRAIL_TEST_KUBERNETES"):
-        yield Cluster.load(name)
+    if names := os.environ.get("HANDRAIL_TEST_KUBERNETES", "").split():
+        yield Cluster.load(names[0])  # of a process that has none of its own: of the first is KUBECONFIG, too
         return
     if why := lacks():
         require("kubernetes", why)
