@@ -19,9 +19,11 @@ from ..init_client import InitClient, InitRefused, short_address
 _idle: dict[str, socket.socket] = {}  # {path of the port: an idle stream to its server}
 _turns: dict[str, threading.Lock] = {}  # {path of the port: its lock}; a guest serves one client at a time
 _changing = threading.Lock()
-OUT_OF_REACH = "The workspace's files can't be reached: it is pausing or ending. Try again."
+OUT_OF_REACH = "The workspace's files can't be reached: {}. Try again."
+ENDING = "it is pausing or ending"
+WHY = 200  # characters of what the guest says why
 GREETING_S = (60.0, 120.0)  # for each attempt to start a server; long, for an emulated guest on a busy host
-NOT_SERVING = "the file server has ended"  # as the guest says it
+NOT_SERVING = ("the file server has ended", "the file server did not start")  # as the guest says it
 FILES_S = 30.0  # for requests about single entries; a scan may be silent for longer
 
 
@@ -112,21 +114,25 @@ class GuestTree(RemoteTree):
             except BaseException:
                 stream.close()
                 raise
-        raise DriverError(OUT_OF_REACH) from silent
+        raise DriverError(OUT_OF_REACH.format(self._why_not_served() or ENDING)) from silent
 
     def _greeted(self, stream: socket.socket, timeout_s: float) -> RemoteLive:
         return RemoteLive(self.path, Wire(stream.fileno(), stream.fileno(), timeout_s, self._is_served))
 
     def _is_served(self) -> bool:
         """Return False if the guest says that its server ended: QEMU keeps the port open then."""
+        return not self._why_not_served()
+
+    def _why_not_served(self) -> str:
+        """Return what the guest says of a server that ended or did not start; "" if there is one, or it says nothing."""
         try:
             with InitClient(self._init, timeout_s=10, greeted=False) as client:
                 client.request("is_serving", folder=self._folder)
-        except InitRefused as refused:
-            return NOT_SERVING not in str(refused)  # an older guest does not know the question
+        except InitRefused as refused:  # an older guest does not know the question
+            return str(refused)[:WHY] if any(words in str(refused) for words in NOT_SERVING) else ""
         except DriverError:
             pass  # it is paused or busy
-        return True
+        return ""
 
     def _new(self) -> socket.socket:
         """Connect to the port and make the guest start a server for it."""
@@ -138,7 +144,7 @@ class GuestTree(RemoteTree):
                 client.request("serve")
         except (OSError, InitRefused) as error:
             stream.close()
-            raise DriverError(OUT_OF_REACH) from error
+            raise DriverError(OUT_OF_REACH.format(ENDING)) from error
         except BaseException:
             stream.close()
             raise

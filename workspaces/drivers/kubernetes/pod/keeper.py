@@ -31,6 +31,7 @@ class PodAgent(base_keeper.KeeperAgent):
     def __init__(self, line, init):
         super().__init__(line, init)
         self.servers = {}  # folder: its server
+        self.failures = {}  # folder: why its last server did not start
         self.going_r, self.going_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.selector.register(self.going_r, 1, self.say_it_goes)
 
@@ -42,6 +43,16 @@ class PodAgent(base_keeper.KeeperAgent):
     def op_serve(self, message):
         """Start a server of the tree, or of the home, for a client of the bridge; end the one of the former client."""
         folder = message["folder"]
+        self.failures.pop(folder, None)
+        try:
+            ours = self.start_server(folder)
+        except (OSError, subprocess.SubprocessError) as error:
+            self.failures[folder] = error
+            raise
+        Stream(self.line, message["stream"], ours.detach(), reads=True, writes=True, half=True)
+
+    def start_server(self, folder):
+        """Return a socket that a new server of the folder serves, in place of the former one."""
         former = self.servers.get(folder)
         if former is not None and former.poll() is None:
             former.terminate()
@@ -51,10 +62,13 @@ class PodAgent(base_keeper.KeeperAgent):
         with theirs:
             made = subprocess.Popen([*tree_program(folder), *more], stdin=theirs, stdout=theirs, cwd="/")
         self.servers[folder] = helpers[made.pid] = made
-        Stream(self.line, message["stream"], ours.detach(), reads=True, writes=True, half=True)
+        return ours
 
     def op_is_serving(self, message):
-        self.server = self.servers.get(message.get("folder", "tree"))
+        folder = message.get("folder", "tree")
+        if folder in self.failures:
+            raise ValueError(f"the file server did not start: {self.failures[folder]}")
+        self.server = self.servers.get(folder)
         super().op_is_serving(message)
 
 
