@@ -157,13 +157,15 @@ def no_part_restarts_by_itself(evidence):
 
 @rule("refusals")
 def no_server_error_outside_of_outages(evidence):
+    began = min((each.at for each in evidence.seen), default=0.0)
     for each in evidence.seen:
         if each.status < 500:
             continue
         planned = in_outage(evidence, each.at, each.at + each.seconds, outage=True)
         if not planned or each.status == 500:
             when = "in a planned outage" if planned else "outside of outages"
-            yield f"{each.verb} of {each.actor}: {each.status} {when}: {each.problem[:200]}"
+            at = f"{each.at - began:.0f} s"
+            yield f"{each.verb} of {each.actor} at {at}: {each.status} {when}: {each.problem[:200]}"
 
 
 @rule("refusals")
