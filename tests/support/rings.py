@@ -49,9 +49,12 @@ MODULES = {
 }
 DRIVERS = {
     "docker": "engine",
+    "gvisor": "engine",
     "microvm": "guest",
     "bucket": "bucket",
     "kubernetes": "kubernetes",
+    "gvisor_pod": "kubernetes",
+    "pod_of_host_users": "kubernetes",
 }  # where a test is done for several
 FOLDERS = {
     "faults": "product",

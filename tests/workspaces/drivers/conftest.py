@@ -15,20 +15,22 @@ from workspaces.drivers.capabilities import TABLE
 CONTRACT = "workspaces/drivers/test_contract.py"
 # What is about the suite, or about another user, and not about one driver.
 NOT_OF_ONE_DRIVER = {"test_all_of_this_holds_for_an_ordinary_user"}
-# A start in gVisor takes seconds, so only tests marked `also("gvisor")` are tried there, unless this says otherwise.
+# A start in gVisor takes seconds, and a cluster is slow, so a variant is tried with the tests marked `also(…)` alone,
+# unless this says otherwise.
 EVERY_VARIANT = os.environ.get("HANDRAIL_TEST_VARIANTS") == "all"
 ran = defaultdict(set)  # driver: names of tests that passed
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs(capability): a test of the contract for drivers that have it")
-    config.addinivalue_line("markers", "also(variant): a test of the contract that a variant of a driver is tried with")
+    also = "also(*variants): a test of the contract that variants of a driver are tried with"
+    config.addinivalue_line("markers", also)
     config.addinivalue_line("markers", "lacks(capability): a test of the contract for drivers that do not have it")
 
 
 def drivers_for(marks) -> list[str]:
     marks = [*marks]
-    also = [*VARIANTS] if EVERY_VARIANT else [mark.args[0] for mark in marks if mark.name == "also"]
+    also = [*VARIANTS] if EVERY_VARIANT else [each for mark in marks if mark.name == "also" for each in mark.args]
     names = [*TABLE, *also]
     wanted = {(mark.args[0], mark.name == "needs") for mark in marks if mark.name in ("needs", "lacks")}
     return [name for name in names if all(bool(getattr(capabilities_of(name), what)) is has for what, has in wanted)]

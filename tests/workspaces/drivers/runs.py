@@ -30,12 +30,17 @@ OPTIONS = {
     "kubernetes": {"at": os.environ.get(POD_NAMESPACE, "")},
 }
 # Drivers that tests know under one more name, with the options above and these: {name: (driver, options)}.
-VARIANTS = {"gvisor": ("docker", {"runtime": "runsc"})}
+VARIANTS = {
+    "gvisor": ("docker", {"runtime": "runsc"}),
+    "gvisor_pod": ("kubernetes", {}),
+    "pod_of_host_users": ("kubernetes", {}),  # on nodes that have no user namespaces for pods
+}
 for variant, (driver, options) in VARIANTS.items():
     OPTIONS[variant] = OPTIONS[driver] | options
+RUNTIME_CLASSES = {"gvisor_pod": "gvisor"}  # of Runs; of other names the default
+SAME_CANARIES = {"gvisor_pod": "kubernetes"}  # which are of all runtime classes
 IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
 IMAGES["gvisor"] = IMAGES["docker"]
-RUNTIME_CLASS = os.environ.get("HANDRAIL_TEST_RUNTIME_CLASS", "")  # of the pods of this session; "": the default
 NO_LIMITS = Limits()
 numbers = itertools.count(1)
 
@@ -51,7 +56,7 @@ def capabilities_of(name: str) -> Capabilities:
 
 
 def image_of(name: str) -> str:
-    return IMAGES.get(name) or get_driver_class(name).default_image
+    return IMAGES.get(name) or get_driver_class(driver_name_of(name)).default_image
 
 
 class Running:
@@ -74,7 +79,7 @@ class Running:
             limits=limits,
             env=env or {},
             image=self.do.find_image(image or image_of(name)) if self.driver.capabilities.images else None,
-            **{"uid": workload_uid(name), "runtime_class": RUNTIME_CLASS if name == "kubernetes" else ""} | fields,
+            **{"uid": workload_uid(name), "runtime_class": RUNTIME_CLASSES.get(name, "")} | fields,
         )
         if name == "folder":
             os.chown(self.tree, self.spec.uid, -1)
@@ -165,8 +170,8 @@ class GuestPath:
 
 
 @functools.cache
-def _canaries() -> Path:
-    """A folder for what canaries found, taken away with this process."""
+def _canaries(name: str) -> Path:
+    """A folder for what canaries found for a driver of pods, taken away with this process."""
     folder = Path(tempfile.mkdtemp(prefix="canaries-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -175,7 +180,7 @@ def _canaries() -> Path:
 @functools.cache
 def why_not(name: str, with_image: bool) -> str:
     """Why this host cannot run the driver's tests, asked once; "" when it can."""
-    if (why := _why_not_at_all(name)) or not (with_image and name in IMAGES):
+    if (why := _why_not_at_all(SAME_CANARIES.get(name, name))) or not (with_image and name in IMAGES):
         return why
     with tempfile.TemporaryDirectory(prefix="probe-") as folder:
         try:
@@ -191,9 +196,12 @@ def _why_not_at_all(name: str) -> str:
     with tempfile.TemporaryDirectory(prefix="probe-") as folder:
         if name == "gvisor":
             lend_bundle(Path(folder))
-        probe = Blocking(driver_at(name, Path(folder), Path(folder))).probe()
-        if name == "kubernetes" and probe.available:
-            shutil.copytree(Path(folder, "kubernetes"), _canaries(), dirs_exist_ok=True)
+        driver = driver_at(name, Path(folder), Path(folder))
+        if name == "pod_of_host_users":
+            driver.prober.attempts = driver.prober.attempts[-1:]
+        probe = Blocking(driver).probe()
+        if driver_name_of(name) == "kubernetes" and probe.available:
+            shutil.copytree(Path(folder, "kubernetes"), _canaries(name), dirs_exist_ok=True)
     return "" if probe.available else f"{probe.reason} {probe.what_to_do}"
 
 
@@ -212,11 +220,11 @@ def lend_bundle(home: Path) -> None:
         (home / "docker" / place.name).symlink_to(place)
 
 
-def lend_canaries(home: Path) -> None:
+def lend_canaries(home: Path, name: str = "kubernetes") -> None:
     """Give a test's home what the canaries found, which is the same for all, so that they are not sent for each."""
     folder = home / "kubernetes"
     if not folder.exists():
-        shutil.copytree(_canaries(), folder)
+        shutil.copytree(_canaries(SAME_CANARIES.get(name, name)), folder)
 
 
 class Blocking:
@@ -271,14 +279,17 @@ def begin(ground, require, request):
     made = []
 
     def start(name: str, **fields) -> Running:
-        if name == "kubernetes":
-            OPTIONS[name]["at"] = os.environ[POD_NAMESPACE] = request.getfixturevalue("pod_namespace")
+        in_pods = driver_name_of(name) == "kubernetes"
+        if in_pods:
+            os.environ[POD_NAMESPACE] = request.getfixturevalue("pod_namespace")
+            for each in ("kubernetes", name):
+                OPTIONS[each]["at"] = os.environ[POD_NAMESPACE]
         if why := why_not(name, "image" not in fields):
-            require(name, why)
+            require("kubernetes" if in_pods else name, why)
         if driver_name_of(name) == "docker":
             lend_bundle(ground / "handrail")
-        if name == "kubernetes":
-            lend_canaries(ground / "handrail")
+        if in_pods:
+            lend_canaries(ground / "handrail", name)
         made.append(Running(name, ground, **fields))
         return made[-1]
 

@@ -16,11 +16,11 @@ import pytest
 
 from tests.support import CHECKOUT
 from tests.support.waiting import until
-from tests.workspaces.drivers.runs import Blocking, Running, driver_at, driver_of, finish
+from tests.workspaces.drivers.runs import RUNTIME_CLASSES, VARIANTS, Blocking, Running, driver_at, driver_of, finish
 from workspaces.drivers.base import DriverError, RunRecord, RunSpec
 from workspaces.drivers.init_client import InitClient, InitRefused
 
-STARTS_IN = {"docker": 0.8, "gvisor": 2.0, "kubernetes": 2.0}  # seconds, of drivers that ask an engine or a cluster
+STARTS_IN = {"docker": 0.8, "gvisor": 2.0, "kubernetes": 2.0, "gvisor_pod": 3.0, "pod_of_host_users": 2.0}  # seconds
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def run(driver_name, begin) -> Running:
     return begin(driver_name)
 
 
-@pytest.mark.also("gvisor")
+@pytest.mark.also(*VARIANTS)
 def test_a_program_works_in_the_tree(run):
     output, status = run.sh("echo hello > note; cat note; exit 3")
     assert (output, status) == ("hello\n", 3)
@@ -207,7 +207,7 @@ def test_a_new_runner_finds_the_run_and_its_programs(run):
     until(lambda: [process.argv for process in run.again().processes(owner)] == [("sleep", "61")])
 
 
-@pytest.mark.also("gvisor")
+@pytest.mark.also(*VARIANTS)
 def test_a_run_outlives_the_runner_that_started_it(run):
     script = textwrap.dedent("""
         import asyncio, os, signal, sys
@@ -298,7 +298,7 @@ def test_open_files_of_the_tree_are_named(run):
     assert process.cwd == run.owner.address.cwd
 
 
-@pytest.mark.also("gvisor")
+@pytest.mark.also(*VARIANTS)
 def test_a_client_that_dies_ends_what_it_started_and_nothing_else(run):
     run.leave("exec sleep 64")
     with InitClient(run.owner.address.socket) as init:
@@ -530,7 +530,9 @@ def test_all_of_this_holds_for_an_ordinary_user(ground, ordinary_user):
 
 
 def spec_of(name, ground, run_id, tree, home, uid, image):
-    spec = RunSpec(run_id, "1", "key", Path(tree), Path(home) if home else None, uid=int(uid), image=image or None)
+    places = (Path(tree), Path(home) if home else None)
+    runtime_class = RUNTIME_CLASSES.get(name, "")
+    spec = RunSpec(run_id, "1", "key", *places, uid=int(uid), image=image or None, runtime_class=runtime_class)
     return spec, driver_of(name, Path(ground))
 
 

@@ -36,6 +36,8 @@ class Prober:
     def __init__(self, cluster: Cluster, home: Path, image: str):
         self.cluster, self.home, self.image = cluster, home, image
         self.pods = BarePods(cluster)
+        # The pods that a canary is sent in: in a user namespace of its own, and with the users of its node.
+        self.attempts = ((False, ""), (None, "-host"))
 
     # What others ask
 
@@ -135,7 +137,7 @@ class Prober:
     def _sing(self, name: str, programs: str, runtime_class: str, target: str) -> dict:
         """Return what the canary of a runtime found; {why} if it did not get so far."""
         why = ""
-        for host_users, suffix in ((False, ""), (None, "-host")):
+        for host_users, suffix in self.attempts:
             try:
                 self._start(name + suffix, programs, ["canary", target], runtime_class, host_users)
                 pod = self._wait(name + suffix, lambda pod: pod if states.is_over(pod) else None)

@@ -124,7 +124,7 @@ class GuestTree(RemoteTree):
         return not self._why_not_served()
 
     def _why_not_served(self) -> str:
-        """Return what the guest says of a server that ended or did not start; "" if there is one, or it says nothing."""
+        """Return what the guest says of a server that ended or did not start; "" if one runs, or it says nothing."""
         try:
             with InitClient(self._init, timeout_s=10, greeted=False) as client:
                 client.request("is_serving", folder=self._folder)
