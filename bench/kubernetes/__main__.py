@@ -56,6 +56,7 @@ def main() -> int:
     beside = verbs.add_parser("run")
     beside.set_defaults(function=run)
     beside.add_argument("--clusters", type=int, default=1, choices=range(1, 5))
+    beside.add_argument("--kubernetes", metavar="VERSION", default=programs.KUBERNETES)
     beside.add_argument("command", nargs=argparse.REMAINDER)
     asked = parser.parse_args()
     try:
@@ -114,18 +115,19 @@ def run(asked) -> int:
     HANDRAIL_TEST_KUBERNETES_NAMESPACE, whose pods have to be *restricted*; HANDRAIL_TEST_KUBERNETES_IMAGE is
     on every node.
     """
-    if why := (programs.lacks() if programs.missing() else machine.lacks()):
+    if why := (programs.lacks() if programs.missing(asked.kubernetes) else machine.lacks()):
         _say(f"Left out, since there is no Kubernetes here: {why}.")
         return 0
-    programs.build(say=_say)
+    programs.build(asked.kubernetes, _say)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the clusters are taken away
-    clusters = [Cluster(f"run-{os.getpid()}-{number}") for number in range(1, asked.clusters + 1)]
+    names = [f"run-{os.getpid()}-{number}" for number in range(1, asked.clusters + 1)]
+    clusters = [Cluster(name, kubernetes=asked.kubernetes) for name in names]
     try:
         for cluster in clusters:
             _set_up(cluster)
-        names = {"HANDRAIL_TEST_KUBERNETES": " ".join(cluster.name for cluster in clusters)}
-        names |= {"HANDRAIL_TEST_KUBERNETES_NAMESPACE": NAMESPACE, "KUBECONFIG": str(clusters[0].kubeconfig)}
-        return subprocess.run(asked.command, env=os.environ | names).returncode
+        told = {"HANDRAIL_TEST_KUBERNETES": " ".join(names), "HANDRAIL_TEST_KUBERNETES_NAMESPACE": NAMESPACE}
+        told |= {"KUBECONFIG": str(clusters[0].kubeconfig)}
+        return subprocess.run(asked.command, env=os.environ | told).returncode
     finally:
         for cluster in clusters:
             # The command may have killed parts and started them again: what runs now stands in the folder.
