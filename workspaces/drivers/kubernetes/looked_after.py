@@ -16,6 +16,7 @@ from .leading import Leading
 from .warm_pools import WarmPools
 
 EACH_S = 3600.0  # between two times at which the ends of all pods are moved ahead; they live for a day
+COUNTED_S = 15.0  # within which a cluster counts for its quotas that pods have gone
 NOT_WARM = "Pods cannot wait for workspaces (HANDRAIL_KUBERNETES_WARM) with HANDRAIL_KUBERNETES_SOURCE=pods."
 HOW_WARM = "Set HANDRAIL_KUBERNETES_SOURCE=agent-sandbox where its CRDs are installed, or HANDRAIL_KUBERNETES_WARM=0."
 
@@ -53,13 +54,17 @@ class LookedAfter(Leading):
         if (waited := self.warm_pools.take(spec, pods, inside(), given)) is not None:
             return waited
         volume = claims.keep(pods.cluster, claims.host_of(self.home), spec) if spec.storage == "pvc" else ""
-        try:
-            return pods.make(spec, inside(), given, volume)
-        except QuotaUsedUp:
-            if not self.warm_pools.give_way(pods):
-                raise
-            pods.take_away(spec.run_id)
-            return pods.make(spec, inside(), given, volume)
+        counted_until = None  # until when the cluster has counted what made room
+        while True:
+            try:
+                return pods.make(spec, inside(), given, volume)
+            except QuotaUsedUp:
+                if counted_until is None and self.warm_pools.give_way(pods):
+                    counted_until = time.monotonic() + COUNTED_S
+                if counted_until is None or time.monotonic() > counted_until:
+                    raise
+                pods.take_away(spec.run_id)
+                time.sleep(0.3)
 
     def _why_not_warm(self) -> Probe | None:
         """Return what a probe says if pods are to wait and cannot; drop those that are to wait no more."""
