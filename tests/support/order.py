@@ -18,6 +18,8 @@ from tests.support.rings import TESTS
 LONGEST = [
     "contract/test_schema.py",
     "workspaces/drivers/test_contract.py",
+    "workspaces/kubernetes/test_warm_pools.py",
+    "workspaces/kubernetes/test_lost_lead.py",
     "browser/test_every_page.py",
     "approvals/connect/test_connect_folder.py",
     "workspaces/envelope/test_hostile.py",
