@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.desk import Desk
 from tests.support.product import Product
+from tests.support.waiting import until
 from tests.workspaces.drivers.runs import OPTIONS, begin, ground, lend_canaries, why_not  # noqa: F401 - fixtures
 from tests.workspaces.egress.grounds import OPEN
 from tests.workspaces.kubernetes.controller import agent_sandbox  # noqa: F401 - a fixture
@@ -67,3 +68,23 @@ def workspace(on_cluster, lead):
         return made["key"]
 
     return make
+
+
+@pytest.fixture
+def powered(kubernetes):
+    """`powered(name)`: take the power from a node, which it has again after the test."""
+    off = []
+
+    def power_off(name: str):
+        off.append(name)
+        kubernetes.power_off(name)
+
+    yield power_off
+    for name in off:
+        kubernetes.power_on(name)
+    until(lambda: all(is_ready(kubernetes, name) for name in off))
+
+
+def is_ready(kubernetes, node: str) -> bool:
+    conditions = kubernetes.api.ask(f"/api/v1/nodes/{node}")[1]["status"]["conditions"]
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -24,26 +24,6 @@ def model():
     running.stop()
 
 
-@pytest.fixture
-def powered(kubernetes):
-    """`powered(name)`: take the power from a node, which it has again after the test."""
-    off = []
-
-    def power_off(name: str):
-        off.append(name)
-        kubernetes.power_off(name)
-
-    yield power_off
-    for name in off:
-        kubernetes.power_on(name)
-    until(lambda: all(is_ready(kubernetes, name) for name in off))
-
-
-def is_ready(kubernetes, node: str) -> bool:
-    conditions = kubernetes.api.ask(f"/api/v1/nodes/{node}")[1]["status"]["conditions"]
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
 def install(desk, key: str, program: str):
     """Put a program into the home of a workspace at rest: one file of hundreds of megabytes, which no upload takes."""
     identity = desk.product.shell(f"from workspaces.models import Workspace as W; print(W.objects.get(key={key!r}).pk)")

@@ -86,6 +86,21 @@ class Cluster:
         except Missing:
             return None
 
+    def is_silent(self, node: str) -> bool:
+        """Return whether the cluster hears nothing of a node; False where the account may not look at nodes."""
+        from lightkube.resources.core_v1 import Node
+
+        try:
+            with self.asked() as client:
+                conditions = client.get(Node, node).status.conditions or ()
+        except Missing:
+            return True
+        except BackendLost:
+            raise
+        except DriverError:
+            return False
+        return any(each.type == "Ready" and each.status != "True" for each in conditions)
+
     def create(self, made) -> object:
         """Create the object and return it as it is now; one of this name that is there already is returned."""
         try:

@@ -13,6 +13,7 @@ from . import claims
 from .agent_sandbox import AgentSandboxes, Gone
 from .cluster import QuotaUsedUp
 from .leading import Leading
+from .pods import NodeAway, Pods
 from .warm_pools import WarmPools
 
 EACH_S = 3600.0  # between two times at which the ends of all pods are moved ahead; they live for a day
@@ -54,10 +55,20 @@ class LookedAfter(Leading):
         if (waited := self.warm_pools.take(spec, pods, inside(), given)) is not None:
             return waited
         volume = claims.keep(pods.cluster, claims.host_of(self.home), spec) if spec.storage == "pvc" else ""
-        counted_until = None  # until when the cluster has counted what made room
+        return self._made(spec, pods, given, volume)
+
+    def _made(self, spec: RunSpec, pods: Pods, given: Mapping[str, str], volume: str):
+        """Make the Run's pod: once more if its node is away, and while a quota still counts pods that made room."""
+        is_second, counted_until = False, None
         while True:
             try:
                 return pods.make(spec, inside(), given, volume)
+            except NodeAway as error:
+                if is_second:
+                    raise
+                is_second = True
+                logger.warning("the pod of run %s is made again: %s", spec.run_id, error)
+                pods.take_away(spec.run_id, grace_s=0)  # it has begun nothing: nobody has reached its keeper
             except QuotaUsedUp:
                 if counted_until is None and self.warm_pools.give_way(pods):
                     counted_until = time.monotonic() + COUNTED_S

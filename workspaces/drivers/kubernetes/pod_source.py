@@ -3,13 +3,16 @@
 A source knows nothing of Runs: it makes a pod from a template, finds it again, and takes it away.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
+from ..base import DriverError
 from .cluster import Cluster
 
 INSTALLATION, RUN, WORKSPACE = (f"handrail.dev/{name}" for name in ("installation", "run", "workspace"))
+LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ class PodSource(Protocol):
 
     def delete(self, name: str, *, grace_s: int) -> None:
         """Take the pod away, and what was made for it; its processes have `grace_s` seconds. Does not wait."""
+
+    def wait_until_gone(self, name: str, *, within_s: float) -> None:
+        """Return once nothing has this name any more; DriverError if that takes longer."""
 
     def listed(self, installation: str) -> list:
         """Return every pod of this installation, alive or not."""
@@ -73,6 +79,13 @@ class BarePods:
         from lightkube.resources.core_v1 import Pod
 
         self.cluster.delete(Pod, name, grace_s=grace_s)
+
+    def wait_until_gone(self, name: str, *, within_s: float) -> None:
+        deadline = time.monotonic() + within_s
+        while self.find(name) is not None:
+            if time.monotonic() > deadline:
+                raise DriverError(f"The pod {name} is not gone after {within_s:.0f} s.")
+            time.sleep(LOOK_S)
 
     def listed(self, installation: str) -> list:
         from lightkube.resources.core_v1 import Pod

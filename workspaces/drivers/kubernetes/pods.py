@@ -17,6 +17,11 @@ POLL_S = 0.1
 LIVES_S = 24 * 3600.0  # which a pod of agent-sandbox has, and which the host that leads it moves ahead
 GONE_S = 30.0  # in which a pod that was deleted at once is gone
 LONGEST_NAME = 45  # of a Run in the name of its pod
+LOOKS_AT_NODE_S = 5.0  # after which a pod that is not up has its node looked at
+
+
+class NodeAway(DriverError):
+    """The pod was given to a node that does not answer: another node may have room for it."""
 
 
 class Pods:
@@ -55,9 +60,9 @@ class Pods:
         self.delete(run_id)
         self.cluster.delete(Secret, self.name_of(run_id))
 
-    def take_away(self, run_id: str) -> None:
-        """Take the pod of a Run away that was claimed, and wait until its name can be used again."""
-        self.delete(run_id)
+    def take_away(self, run_id: str, *, grace_s: int = 1) -> None:
+        """Take away the pod of a Run that did not start, and wait until its name can be used again."""
+        self.delete(run_id, grace_s=grace_s)
         self.source.wait_until_gone(self.name_of(run_id), within_s=GONE_S)
 
     def await_end(self, pods: list) -> None:
@@ -115,8 +120,15 @@ class Pods:
             if time.monotonic() - looked > 1.0 or states.is_over(pod):
                 looked = time.monotonic()
                 self.refuse_hopeless(pod, waited, patience)
+                if waited > LOOKS_AT_NODE_S:
+                    self._refuse_silent_node(pod)
             time.sleep(POLL_S if waited < 3 else 5 * POLL_S)
             pod = self.source.find(self.name_of(spec.run_id))
+
+    def _refuse_silent_node(self, pod) -> None:
+        """Raise NodeAway if the cluster says that the pod's node does not answer."""
+        if (name := pod.spec.nodeName) and self.cluster.is_silent(name):
+            raise NodeAway(f"The pod could not be started: its node {name} does not answer.")
 
     def refuse_hopeless(self, pod, waited: float, patience: float) -> None:
         found = states.trouble(pod, self.cluster.warnings(pod) if waited > 2 else [])
