@@ -244,9 +244,9 @@ def test_a_workspace_whose_host_is_silent_says_since_when_and_a_command_what_it_
         )
     asked = asked_to_run(client, silent)
     assert asked["reason"] == f"It waits for {words}."
-    assert [each["key"] for each in client.get("/api/v1/workspaces?state=unreachable").json()["workspaces"]] == [
-        silent.key
-    ]
+    for state, keys in {"unreachable": [silent.key], "ready": []}.items():
+        found = client.get(f"/api/v1/workspaces?state={state}").json()["workspaces"]
+        assert [each["key"] for each in found] == keys
     refused = client.get(f"/api/v1/commands/{asked['id']}/output")
     assert (refused.status_code, refused.json()["code"]) == (503, "elsewhere")
     assert client.post(f"/api/v1/workspaces/{silent.key}/pause").status_code == 202

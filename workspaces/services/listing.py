@@ -93,7 +93,8 @@ def chosen(rows: QuerySet, wanted: Filters) -> QuerySet:
     elif wanted.state == "away":
         rows = rows.filter(OUT_OF_REACH | place.are_away())
     elif wanted.state:
-        rows = rows.filter(conditions.get(wanted.state, Q(state=wanted.state)))
+        # By its own name a state is asked for as the API says it: those of a silent host are said to be unreachable.
+        rows = rows.filter(conditions.get(wanted.state, Q(state=wanted.state) & ~place.are_away()))
     if wanted.label:
         name, _, value = wanted.label.partition(":")
         rows = rows.filter(label_rows__name=name, **({"label_rows__value": value} if value else {}))
