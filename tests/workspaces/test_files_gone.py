@@ -1,12 +1,18 @@
 """Files that are gone from the host come back from the newest snapshot before any program starts."""
 
+import asyncio
 import shutil
 
 import pytest
 
-from workspaces.drivers.base import DriverError, RunSpec
+from dashboard.problems import Problem
+from workspaces.api import lookup
+from workspaces.drivers.base import DriverError, FilesGone, RunSpec
 from workspaces.drivers.microvm import disks
 from workspaces.drivers.microvm.driver import MicroVMDriver
+from workspaces.models import Operation, Phase
+from workspaces.runner.operations.restore import Restore
+from workspaces.runner.refusals import outcome_of
 from workspaces.runner.steps.shutdown import not_taken
 
 
@@ -69,3 +75,17 @@ def test_of_files_that_are_gone_it_is_not_said_that_they_are_unchanged():
     assert full == "A snapshot could not be taken yet: No space left on device. The files on disk are unchanged."
     gone = not_taken(DriverError("The folder is gone. “Resume” brings back those of snapshot 3."), are_gone=True)
     assert gone == "A snapshot could not be taken: The folder is gone. “Resume” brings back those of snapshot 3."
+
+
+@pytest.mark.parametrize(("error", "status"), [(FilesGone, 409), (DriverError, 503)])
+def test_who_restores_files_that_are_gone_is_not_told_to_try_again(monkeypatch, error, status):
+    outcome = outcome_of(error("Its files are gone."), Restore, Operation(kind="restore", phase=Phase.STARTED))
+    over = Operation(kind="restore", phase=Phase.SETTLED, outcome=outcome)
+
+    async def wait(operation, *_, **__):
+        return operation
+
+    monkeypatch.setattr(lookup.operations, "wait_async", wait)
+    with pytest.raises(Problem, match="Its files are gone") as refused:
+        asyncio.run(lookup.safety_known(over))
+    assert refused.value.status == status

@@ -17,7 +17,7 @@ from workspaces.api import answers, schemas
 from workspaces.changes import history
 from workspaces.host import place
 from workspaces.lifecycle import activity, agents_at_work
-from workspaces.models import Command, Operation, Terminal, Workspace
+from workspaces.models import Command, Operation, ReasonCode, Terminal, Workspace
 from workspaces.operations import absent
 from workspaces.operations.needs_approval import AskFirst
 from workspaces.services import agent_bindings
@@ -153,14 +153,18 @@ def ended_well(operation) -> dict:
 
 
 async def safety_known(operation) -> dict:
-    """Wait at most 60 s for a restore's safety snapshot; return schemas.RestoreOut. Problem 503 if it failed."""
+    """Wait at most 60 s for a restore's safety snapshot; return schemas.RestoreOut.
+
+    Problem 409 if the workspace's state does not allow it, 503 if it failed.
+    """
 
     def known(e):
         return operations.is_over(e) or "safety_snapshot" in e.progress
 
     operation = await operations.wait_async(operation, 60, until=known)
     if operations.is_over(operation) and not operation.outcome["ok"]:
-        raise Problem(503, operation.outcome["reason"])
+        status = 409 if operation.outcome.get("reason_code") == ReasonCode.STATE else 503
+        raise Problem(status, operation.outcome["reason"])
     return answers.restore_out(operation)
 
 

@@ -32,6 +32,10 @@ class OutOfReach(DriverError):
     """A Run lives on, as far as its backend knows, and cannot be reached now."""
 
 
+class FilesGone(DriverError):
+    """The files of a workspace are gone from this host; a resume brings back those of its newest snapshot."""
+
+
 class ImageMissing(DriverError):
     """The image is not on this host."""
 

@@ -4,7 +4,7 @@ import logging
 
 from dashboard.problems import Problem
 from workspaces import lifecycle
-from workspaces.drivers.base import DriverError
+from workspaces.drivers.base import DriverError, FilesGone
 from workspaces.models import Operation, Phase, ReasonCode
 from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.reconcile.liveness import SYSTEM
@@ -52,6 +52,8 @@ def _refused(error: Exception, kind, operation) -> Refused:
             return Refused(f"Cancelled. {kind.when_cancelled}", ReasonCode.CANCELLED)
         case StoreError():
             return Refused(f"{kind.when_store_fails}{error}", ReasonCode.STORE)
+        case FilesGone():
+            return Refused(str(error), ReasonCode.STATE)
         case DriverError():
             return Refused(str(error), ReasonCode.DRIVER)
         case CloneFailed():

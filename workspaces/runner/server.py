@@ -18,7 +18,7 @@ from django.conf import settings
 from dashboard.door.entering import STOPPED
 from dashboard.models import Actor
 from dashboard.problems import Problem, not_found
-from workspaces.drivers.base import DriverError
+from workspaces.drivers.base import DriverError, FilesGone
 from workspaces.host import paths
 from workspaces.models import State
 from workspaces.runner import (
@@ -90,6 +90,8 @@ async def errors_as_json(request, handler):
         return _problem(problem)
     except secret_scan.SecretFound as found:
         return _problem(Problem(409, f"The current files can't be saved, so they can't be compared: {found}."))
+    except FilesGone as error:
+        return _problem(Problem(409, str(error)))
     except (DriverError, StoreError) as error:
         return _problem(Problem(503, str(error)))
     except asyncio.CancelledError:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from dashboard.problems import conflict
-from workspaces.drivers.base import DriverError
+from workspaces.drivers.base import FilesGone
 from workspaces.models import Run, State
 from workspaces.runner import snapshots
 from workspaces.runner.snapshot_tree import KeptTree
@@ -75,7 +75,7 @@ async def open_tree(job, spec):
         return
     asked = replace(spec(f"reader-{job.operation.pk}"), image=None)  # no program runs in it: any root will do
     if not job.brings_back and await job.thread(are_gone, driver, workspace, asked):
-        raise DriverError(f"{GONE} “Resume” brings back those of snapshot {workspace.head.number}.")
+        raise FilesGone(f"{GONE} “Resume” brings back those of snapshot {workspace.head.number}.")
     await driver.prepare(asked)
     await job.thread(Run.objects.forget_memory, workspace.pk)  # any start makes kept memory worthless
     owner = await driver.start(asked)

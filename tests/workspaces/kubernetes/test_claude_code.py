@@ -105,6 +105,8 @@ def test_it_works_in_a_pod_and_comes_back_when_its_node_is_lost(
     path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}?gracePeriodSeconds=0"
     kubernetes.api.ask(path, method="DELETE")  # as an operator does who knows that the node is gone
     until(lambda: desk.get(f"/workspaces/{key}").json["state"] == "stopped", within=240)
+    refused = desk.post(f"/workspaces/{key}/snapshots/{kept}/restore", expect=409)
+    assert "is gone from this host. “Resume” brings back" in refused.json["detail"]
     back = moved(desk, key, "resume")
     assert back["state"] == "ready", back
     assert "what came after it is lost" in back["reason"]
