@@ -10,8 +10,8 @@ from dashboard.database import clock
 from dashboard.models import Actor, Event
 from dashboard.people.tokens import make_token
 from dashboard.problems import Problem
-from tests.contract.test_roles import body_of
-from tests.contract.test_roles import operations as api_operations
+from tests.support.every_operation import body_of, names
+from tests.support.every_operation import operations as api_operations
 from tests.workspaces.test_folder_environments import folder  # noqa: F401 (a fixture)
 from workspaces import lifecycle, operations
 from workspaces.models import Command, Environment, Operation, State, Terminal, Workspace
@@ -22,7 +22,7 @@ KINDS = sorted({*operation_kinds.KINDS, "broker", "workspace_action", "put_hook_
 WAITS_FOR_A_RUNNER = {"POST /workspaces/{key}/snapshots"}  # only keeps what is there, and waits until that is done
 CHANGES = sorted(
     name
-    for name in api_operations()
+    for name in names()
     if name.startswith(("POST", "PUT", "DELETE", "PATCH"))
     and any(part in name for part in ("/workspaces/{key}", "/commands/"))
     and name not in WAITS_FOR_A_RUNNER
