@@ -112,8 +112,8 @@ def run(asked) -> int:
     """Run the command with clusters that are taken away after it; where there can be none, say so in one line.
 
     It gets HANDRAIL_TEST_KUBERNETES (the names of the clusters), KUBECONFIG (of the first) and the namespace
-    HANDRAIL_TEST_KUBERNETES_NAMESPACE, whose pods have to be *restricted*; HANDRAIL_TEST_KUBERNETES_IMAGE is
-    on every node.
+    HANDRAIL_TEST_KUBERNETES_NAMESPACE, whose pods have to be *restricted*. The image in HANDRAIL_TEST_KUBERNETES_IMAGE
+    is on every node.
     """
     if why := (programs.lacks() if programs.missing(asked.kubernetes) else machine.lacks()):
         _say(f"Left out, since there is no Kubernetes here: {why}.")
@@ -127,7 +127,12 @@ def run(asked) -> int:
             _set_up(cluster)
         told = {"HANDRAIL_TEST_KUBERNETES": " ".join(names), "HANDRAIL_TEST_KUBERNETES_NAMESPACE": NAMESPACE}
         told |= {"KUBECONFIG": str(clusters[0].kubeconfig)}
-        return subprocess.run(asked.command, env=os.environ | told).returncode
+        with subprocess.Popen(asked.command, env=os.environ | told) as started:  # its end is waited for in any case
+            try:
+                return started.wait()
+            except BaseException:
+                started.terminate()
+                raise
     finally:
         for cluster in clusters:
             # The command may have killed parts and started them again: what runs now stands in the folder.

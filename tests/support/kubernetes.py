@@ -1,8 +1,8 @@
 """The real cluster of `python -m bench.kubernetes`, one for a run of tests, on which a test may kill anything.
 
 `HANDRAIL_TEST_KUBERNETES` names a cluster that is up already, and stays up; of several, each process of pytest-xdist
-takes the one of its number. `HANDRAIL_TEST_KUBERNETES_IMAGE` is the
-file that `python -m bench.kubernetes image` has written.
+takes the one of its number. `HANDRAIL_TEST_KUBERNETES_IMAGE` is the file that `python -m bench.kubernetes image` has
+written.
 """
 
 import json
