@@ -54,7 +54,7 @@ def new_cluster(name: str, **fields):
 def kubernetes(require):
     """A cluster of two nodes, with the RuntimeClasses `runc` and `gvisor`."""
     if names := os.environ.get("HANDRAIL_TEST_KUBERNETES", "").split():
-        yield Cluster.load(names[0])  # of a process that has none of its own: of the first is KUBECONFIG, too
+        yield Cluster.load(names[0])  # KUBECONFIG is that of the first cluster, too, where `take_own` has chosen none
         return
     if why := lacks():
         require("kubernetes", why)

@@ -78,7 +78,7 @@ def test_of_files_that_are_gone_it_is_not_said_that_they_are_unchanged():
 
 
 @pytest.mark.parametrize(("error", "status"), [(FilesGone, 409), (DriverError, 503)])
-def test_who_restores_files_that_are_gone_is_not_told_to_try_again(monkeypatch, error, status):
+def test_a_restore_of_files_that_are_gone_is_a_conflict_and_no_outage(monkeypatch, error, status):
     outcome = outcome_of(error("Its files are gone."), Restore, Operation(kind="restore", phase=Phase.STARTED))
     over = Operation(kind="restore", phase=Phase.SETTLED, outcome=outcome)
 

@@ -93,7 +93,7 @@ def chosen(rows: QuerySet, wanted: Filters) -> QuerySet:
     elif wanted.state == "away":
         rows = rows.filter(OUT_OF_REACH | place.are_away())
     elif wanted.state:
-        # By its own name a state is asked for as the API says it: those of a silent host are said to be unreachable.
+        # The API says that a workspace of a silent host is unreachable, so its stored state does not match.
         rows = rows.filter(conditions.get(wanted.state, Q(state=wanted.state) & ~place.are_away()))
     if wanted.label:
         name, _, value = wanted.label.partition(":")

@@ -37,8 +37,8 @@ VARIANTS = {
 }
 for variant, (driver, options) in VARIANTS.items():
     OPTIONS[variant] = OPTIONS[driver] | options
-RUNTIME_CLASSES = {"gvisor_pod": "gvisor"}  # of Runs; of other names the default
-SAME_CANARIES = {"gvisor_pod": "kubernetes"}  # which are of all runtime classes
+RUNTIME_CLASSES = {"gvisor_pod": "gvisor"}  # of the Runs of a variant; the others have the default
+SAME_CANARIES = {"gvisor_pod": "kubernetes"}  # one probe sends canaries of all runtime classes
 IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
 IMAGES["gvisor"] = IMAGES["docker"]
 NO_LIMITS = Limits()

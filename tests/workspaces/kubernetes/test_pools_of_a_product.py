@@ -1,4 +1,4 @@
-"""Pods that wait, seen from a whole product with agent-sandbox: what a person and an agent notice of them."""
+"""Warm pools of pods in a whole product with agent-sandbox: an agent asks for workspaces over the API."""
 
 import pytest
 

@@ -17,7 +17,7 @@ from .pods import NodeAway, Pods
 from .warm_pools import WarmPools
 
 EACH_S = 3600.0  # between two times at which the ends of all pods are moved ahead; they live for a day
-COUNTED_S = 15.0  # within which a cluster counts for its quotas that pods have gone
+COUNTED_S = 15.0  # how long a start is tried again while a quota may still count pods of a pool that have ended
 NOT_WARM = "Pods cannot wait for workspaces (HANDRAIL_KUBERNETES_WARM) with HANDRAIL_KUBERNETES_SOURCE=pods."
 HOW_WARM = "Set HANDRAIL_KUBERNETES_SOURCE=agent-sandbox where its CRDs are installed, or HANDRAIL_KUBERNETES_WARM=0."
 
@@ -58,7 +58,7 @@ class LookedAfter(Leading):
         return self._made(spec, pods, given, volume)
 
     def _made(self, spec: RunSpec, pods: Pods, given: Mapping[str, str], volume: str):
-        """Make the Run's pod: once more if its node is away, and while a quota still counts pods that made room."""
+        """Make the Run's pod. Try again once if its node is away, and for COUNTED_S after a pool made room."""
         is_second, counted_until = False, None
         while True:
             try:
@@ -68,7 +68,7 @@ class LookedAfter(Leading):
                     raise
                 is_second = True
                 logger.warning("the pod of run %s is made again: %s", spec.run_id, error)
-                pods.take_away(spec.run_id, grace_s=0)  # it has begun nothing: nobody has reached its keeper
+                pods.take_away(spec.run_id, grace_s=0)  # no program has started in it: its keeper was never reached
             except QuotaUsedUp:
                 if counted_until is None and self.warm_pools.give_way(pods):
                     counted_until = time.monotonic() + COUNTED_S

@@ -36,7 +36,7 @@ class Prober:
     def __init__(self, cluster: Cluster, home: Path, image: str):
         self.cluster, self.home, self.image = cluster, home, image
         self.pods = BarePods(cluster)
-        # The pods that a canary is sent in: in a user namespace of its own, and with the users of its node.
+        # (hostUsers, suffix of the name): a user namespace of its own first, then the users of its node.
         self.attempts = ((False, ""), (None, "-host"))
 
     # What others ask
